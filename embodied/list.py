@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise EmbodiedError(f"--{' --'.join(asked)}: expected one of them")
     if asked:
         print_listing(asked[0], LISTINGS[asked[0]](registry), settings)
-    elif named in registry or task_names.task_file(named):  # a file that does not exist is named as one
+    elif named in registry or task_names.own_file(named):  # a file that does not exist is named as one
         print_description(describe(named, settings.robot), settings)
     elif named in registry.suites:
         print_suite(registry.suites[named], settings)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import task_names
 from embodied.storage.configs import override
-from embodied.storage.task_names import TaskFile
+from embodied.storage.task_names import OwnFile
 
 if TYPE_CHECKING:
     from embodied.core.task import Task
@@ -189,7 +189,7 @@ class Registry:
             UnknownNameError: neither; suggests what may have been meant.
             EmbodiedError: the name is that of a file, which does not exist or is no task's.
         """
-        if file := task_names.task_file(name):
+        if file := task_names.own_file(name):
             return file_entry(file)
         suites = self.suites
         if name in suites:
@@ -205,7 +205,7 @@ class Registry:
             UnknownNameError: no such task; suggests what may have been meant.
             EmbodiedError: the name is that of a file, which does not exist or is no task's.
         """
-        if file := task_names.task_file(name):
+        if file := task_names.own_file(name):
             return file_entry(file)
         try:
             return self._tasks[name]
@@ -214,7 +214,7 @@ class Registry:
 
     def __contains__(self, name: str) -> bool:
         """Whether a task, or a Python file, of that name exists."""
-        file = task_names.task_file(name)
+        file = task_names.own_file(name)
         return name in self._tasks if file is None else file.path.is_file()
 
     def __iter__(self) -> Iterator[str]:
@@ -230,7 +230,7 @@ REGISTRY = Registry()
 """The process's registry."""
 
 
-def file_entry(file: TaskFile) -> TaskEntry:
+def file_entry(file: OwnFile) -> TaskEntry:
     """The entry of a task that is named by its file: engines and training defaults are those that the file says.
 
     Raises:
@@ -239,10 +239,10 @@ def file_entry(file: TaskFile) -> TaskEntry:
     from embodied.core import task_file  # tasks need JAX; their names, which commands list and complete, do not
 
     module = task_file.import_file(file.path)
-    name, kind = task_file.find_task(module, file.task)
+    name, kind = task_file.find_task(module, file.member)
     training = task_file.TRAINING
     return TaskEntry(
-        name=TaskFile(file.path, name).name,
+        name=OwnFile(file.path, name).name,
         target=f"{module.__name__}:{name}",
         summary=task_file.summary_of(kind),
         engines=tuple(kind.engines),

@@ -59,7 +59,7 @@ def ship(run: Path, *, replace: bool) -> Path:
     if size > LARGEST:
         raise EmbodiedError(f"the policy has {size:,} bytes; at most {LARGEST:,} are shipped with the package")
     name = str(checkpoint.meta["task"])
-    if task_names.task_file(name):
+    if task_names.own_file(name):
         raise EmbodiedError(f"{task_names.label(name)} is a task of your own; the package ships policies of its tasks")
     task = join_content().find(name).name  # no name from a file becomes a path unchecked
     target = asset_roots()[0] / "policies" / task

@@ -154,7 +154,7 @@ def start(
             run.claim()
         if run and settings.calibration:
             _keep_calibration(settings.calibration, run)
-        if run and (file := task_names.task_file(settings.task)):
+        if run and (file := task_names.own_file(settings.task)):
             shutil.copyfile(file.path, run.path / file.path.name)  # which may change later, or go
         session = _session(settings, env, run, command, stop_early)
         try:

@@ -38,7 +38,7 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
-from embodied.storage.task_names import TaskFile, task_file
+from embodied.storage.task_names import OwnFile, own_file
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
@@ -91,7 +91,7 @@ def load_policy(
     text = str(name)
     told: dict[str, Any] = {"instruction": instruction, "wrong_instruction": wrong_instruction}
     told |= {"held_out_instruction": held_out_instruction}
-    own = task_file(text)
+    own = own_file(text)
     if (text in SCRIPTS or own) and any(told.values()):
         raise _takes_no_instruction(f"the policy '{text}'")
     if own:
@@ -115,7 +115,7 @@ def require_policy(name: str, task: str) -> None:
     Raises:
         UnknownNameError: neither; lists the names, and the newest runs of the task.
     """
-    if task_file(name):
+    if own_file(name):
         return  # its file is read, and what is wrong with it said, when it is loaded
     if name not in NAMES and not Path(name).exists():
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
@@ -182,7 +182,7 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
     Raises:
         EmbodiedError: its checkpoint is damaged.
     """
-    if name in NAMES or task_file(name):
+    if name in NAMES or own_file(name):
         return None
     tensors = open_checkpoint(Path(name)).tensors
     kept = {key.removeprefix(ALGORITHM): value for key, value in tensors.items() if key.startswith(ALGORITHM)}
@@ -193,7 +193,7 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
 def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
     """What a policy's checkpoint says of it; nothing of scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
-    scripted = str(name) in SCRIPTS or task_file(str(name))
+    scripted = str(name) in SCRIPTS or own_file(str(name))
     return {} if scripted or path is None or not path.exists() else open_checkpoint(path).meta
 
 
@@ -342,7 +342,7 @@ def _expert(env: Env) -> PolicyFunction:
     return act
 
 
-def _own(file: TaskFile, env: Env | JoinedEnv) -> PolicyFunction:
+def _own(file: OwnFile, env: Env | JoinedEnv) -> PolicyFunction:
     """The function, or the instance of the class, of a file of one's own.
 
     Raises:
@@ -354,15 +354,15 @@ def _own(file: TaskFile, env: Env | JoinedEnv) -> PolicyFunction:
         for name, value in vars(module).items()
         if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
     }
-    if file.task is None:
+    if file.member is None:
         has = listing(known) or "no function"
         raise EmbodiedError(
             f"policy file '{file.path}': expected FILE.py:NAME, a function or class of it; it has {has}"
         )
-    if file.task not in known:
-        raise UnknownNameError(f"policy in {file.path.name}", file.task, known)
-    found: Callable[..., Any] = known[file.task]
-    policy = cast("type[Any]", found)(env) if inspect.isclass(known[file.task]) else found
+    if file.member not in known:
+        raise UnknownNameError(f"policy in {file.path.name}", file.member, known)
+    found: Callable[..., Any] = known[file.member]
+    policy = cast("type[Any]", found)(env) if inspect.isclass(known[file.member]) else found
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         return torch.as_tensor(policy(obs), device=env.device)

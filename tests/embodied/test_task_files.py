@@ -45,8 +45,8 @@ def trained(*words: str) -> Path:
 
 
 def test_names_mean_files_only_where_they_end_in_py() -> None:
-    assert task_names.task_file("swarm/hover") is None
-    assert task_names.task_file("mt1:push") is None
+    assert task_names.own_file("swarm/hover") is None
+    assert task_names.own_file("mt1:push") is None
     assert task_names.run_folder("swarm/hover") == "swarm/hover"
     assert task_names.run_folder("/far/away/my_task.py:Reach") == "my_task/Reach"
     assert task_names.label("/far/away/my_task.py:Reach") == "my_task.py:Reach"

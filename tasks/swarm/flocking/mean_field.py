@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.hooks import Observation, TaskHooks
-from embodied.core.world import ResetState, World
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED as FULL_SPEED
 from tasks.swarm.control.levels import Level
@@ -119,12 +119,10 @@ class MeanFieldFlock(Flock):
         spec.worldbody.add_camera(name="view", pos=[0, -2 * away, HEIGHT + away], xyaxes=[1, 0, 0, 0, 0.45, 0.9])
         return spec
 
-    def reset(self, key: Array) -> ResetState[TaskState[Goal]]:
-        start = super().reset(key)
-        still = jnp.zeros((self.config.agents, self.level.size))
-        return dataclasses.replace(
-            start, task_state=dataclasses.replace(start.task_state, action=still, action_change=still)
-        )
+    @property
+    def command_size(self) -> int:
+        """Numbers of a drone's velocity command, which the rule gives; the action is the rule."""
+        return self.level.size
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
         drawn, radio = jax.random.split(key)

@@ -26,7 +26,7 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
-from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, drones_spec, length, places, scatter, still
+from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, drones_spec, length, places, scatter, still
 from tasks.swarm.dynamics.flight import Flight, Physics, known_effects
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset
@@ -175,8 +175,18 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return None
 
     @property
+    def command_size(self) -> int:
+        """k, numbers of a drone's command, which `TaskState.action` keeps: an agent's action."""
+        return self.action_size
+
+    @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
-        """`front`: what each drone sees ahead of it; `track`: the drone as seen by a camera that flies along."""
+        """`front`: what each drone sees ahead of it; `track`: the drone as seen by a camera that flies along.
+
+        Of more than `DETAILED` drones none has any.
+        """
+        if self.config.agents > DETAILED:
+            return {}
         drones = range(self.config.agents)
         return {name: tuple(f"cf{number}_{name}" for number in drones) for name in ("front", "track")}
 
@@ -194,7 +204,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         config = self.config
         drawn, air, spread = jax.random.split(key, 3)
         drones, goal = self.draw(drawn)
-        none = jnp.zeros((config.agents, self.action_size))
+        none = jnp.zeros((config.agents, self.command_size))
         near, gap, miss = self._look_around(drones)
         strength, density = 1 + jax.random.uniform(spread, (2, config.agents), minval=-1.0) * jnp.array(
             [[config.thrust_spread * ("thrust" in self.varied)], [config.mass_spread * ("mass" in self.varied)]]
