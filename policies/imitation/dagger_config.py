@@ -71,6 +71,9 @@ class PixelDaggerConfig(DaggerConfig):
 
     features: int = 128
     """Length of the image encoder's output."""
+    augmented_share: float = 0.0
+    """Share of each batch whose images a random convolution changes, each camera's by itself: other materials and
+    lights, the same shapes, so that the policy does not depend on how things look."""
     buffer_size: int = 200_000
     save_buffer: bool = False
     updates: float = 1.0
@@ -81,5 +84,6 @@ class PixelDaggerConfig(DaggerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.features >= 1, "features", self.features, "at least 1")
+        require(0 <= self.augmented_share <= 1, "augmented_share", self.augmented_share, "between 0 and 1")
         plain = self.actor.architecture is Architecture.MLP
         require(plain, "actor.architecture", self.actor.architecture, f"{Architecture.MLP} behind the image encoder")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.math.symmetry import Mirror
+from embodied.rendering.augmentation import random_convolution
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.imitation.weight_transfer import transfer_weights
@@ -51,7 +52,7 @@ class PixelDagger(Dagger):
             EmbodiedError: As of `PixelGroups.of`.
         """
         self.groups = PixelGroups.of(observation_spec)
-        self.group, self._features = self.groups.actor, config.features
+        self.group, self._features, self._augmented_share = self.groups.actor, config.features, config.augmented_share
         super().__init__(observation_spec, action_size, num_envs, config, device=device, seed=seed, mirror=mirror)
         place = self._kept.begins.shape
         images = torch.zeros(*place, *self.groups.image_shape, dtype=torch.uint8, device=self.device)
@@ -91,7 +92,16 @@ class PixelDagger(Dagger):
         kept = self._kept.first(self._blocks)
         rows = self._drawn(kept.begins.numel(), self.config.batch_size)
         vector, action, images = (values.flatten(0, 2)[rows] for values in (kept.obs, kept.action, kept.images))
-        return PixelObservation(self.normalizer(vector), images.float() / 255), action, None
+        return PixelObservation(self.normalizer(vector), self._augmented(images.float() / 255)), action, None
+
+    def _augmented(self, images: Tensor) -> Tensor:
+        """(B, channels, height, width) of a batch, of which the config's share looks otherwise."""
+        count = round(self._augmented_share * len(images))
+        if not count:
+            return images
+        of_cameras = images[:count].unflatten(1, (-1, 3)).flatten(0, 1)
+        changed = random_convolution(of_cameras, self._generator).reshape(count, *images.shape[1:])
+        return torch.cat([changed, images[count:]])
 
     def _imitation(self, obs: PixelObservation, sequences: Sequences | None) -> Tensor:
         return self.actor.mean(self.actor.encoder(obs)).tanh()

@@ -67,6 +67,24 @@ def test_runs_go_on_bit_for_bit_with_their_buffer():
     assert (kept.dtype, kept.shape[1:4]) == (torch.uint8, (4, 8, 3))
 
 
+def test_a_share_of_each_batch_looks_otherwise_and_shows_the_same():
+    def batch(share: float) -> tuple[Tensor, Tensor, Tensor]:
+        learner = PixelDagger(
+            PixelPointMass(64).observation_spec, 2, 64, dataclasses.replace(QUICK, unroll=1, augmented_share=share)
+        )
+        learner.advise(lambda obs: torch.zeros(64, 2))
+        learner.act(PixelPointMass(64).reset())
+        learner._blocks += 1
+        obs, action, _ = learner._batch()
+        return obs.vector, obs.images, action
+
+    (vector, images, action), (own, changed, told) = batch(0.0), batch(0.25)
+    assert torch.equal(vector, own)
+    assert torch.equal(action, told)
+    assert torch.equal(images[16:], changed[16:])
+    assert not (images[:16] == changed[:16]).flatten(1).all(1).any()
+
+
 def test_another_policy_begins():
     first = run(64).policy
     learner = PixelDagger(PixelPointMass(8).observation_spec, 2, 8, QUICK)
@@ -85,3 +103,5 @@ def test_messages():
         PixelDaggerConfig(actor=NetworkConfig((16,), architecture=Architecture.GRU, memory=16))
     with pytest.raises(ValueError, match="features=0 must be at least 1"):
         PixelDaggerConfig(features=0)
+    with pytest.raises(ValueError, match=r"augmented_share=1\.5 must be between 0 and 1"):
+        PixelDaggerConfig(augmented_share=1.5)
