@@ -75,9 +75,13 @@ class PixelDaggerConfig(DaggerConfig):
     """Share of each batch whose images a random convolution changes, each camera's by itself: other materials and
     lights, the same shapes, so that the policy does not depend on how things look."""
     buffer_size: int = 200_000
+    """Observations with the expert's actions to learn from; one image of 64 x 64 pixels takes 12 kB of memory."""
     save_buffer: bool = False
+    """Whether checkpoints hold them, images and all. If not, a resumed run collects them anew."""
     updates: float = 1.0
+    """Updates per control step of all environments together; may be less than 1."""
     batch_size: int = 256
+    """Observations per update."""
     actor: NetworkConfig = field(default_factory=lambda: NetworkConfig((128, 128), Activation.RELU))
     """Network that chooses actions, behind the image encoder."""
 

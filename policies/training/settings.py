@@ -64,11 +64,11 @@ class Settings(Generic[C, A]):
     device: str | None = None
     """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
     algorithm: str = DEFAULT
-    """What learns: ppo from fresh steps, sac and others from a replay buffer, svea from images, bc from demonstrations
-    alone; python -m embodied.list --learners names all. Each has options of its own, which --help-all shows with
-    --algorithm."""
+    """What learns: ppo from fresh steps, sac and others from a replay buffer, svea and dagger-pixels from images, bc
+    from demonstrations alone; python -m embodied.list --learners names all. Each has options of its own, which
+    --help-all shows with --algorithm."""
     cameras: tuple[str, ...] = ()
-    """With --algorithm svea: what the policy sees, beside what the robot knows of itself."""
+    """With --algorithm svea or dagger-pixels: what the policy sees, beside what the robot knows of itself."""
     resolution: cli.Rare[int] = 64
     """With --cameras: pixels of both sides."""
     out: Path | None = None

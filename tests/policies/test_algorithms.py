@@ -236,9 +236,21 @@ def test_a_policy_that_sees_is_trained_resumed_and_evaluated_without_being_told_
         load_policy(run, env)
 
 
+def test_a_policy_that_sees_is_taught_by_the_script_which_is_told(tmp_path):
+    run = tmp_path / "run"
+    learner = ["--algorithm", "dagger-pixels", "--dagger-pixels.unroll", "4", "--dagger-pixels.batch-size", "8"]
+    small = ["--resolution", "16", "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0"]
+    words = ["manipulation/reach", "--engine", "mujoco", "--cameras", "view", *learner, *small]
+    assert train.main([*words, "--dagger-pixels.features", "8", "--out", str(run)]) == 0
+    described = Run.open(run).load().meta["policy"]
+    assert (described["kind"], described["cameras"], described["group"]) == ("squashed-pixels", ["view"], "proprio")
+    assert train.main(["--resume", str(run), "--steps", "80"]) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["swarm/hover", "--algorithm", "dagger-pixels"], "with --cameras none: svea, dagger-pixels learn from images"),
         (["swarm/hover", "--algorithm", "svea"], "--algorithm svea with --cameras none"),
         (["swarm/hover", "--cameras", "front"], "--algorithm ppo with --cameras front"),
         (["mt10", "--algorithm", "svea", "--cameras", "view"], "not for the suite mt10"),
