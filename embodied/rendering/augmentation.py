@@ -77,6 +77,12 @@ def colour_jitter(
     return _on_floats(images, lambda x: jittered(x, amount))
 
 
+def of_each_camera(effect: Callable[[Tensor, Generator], Tensor], images: Tensor, generator: Generator) -> Tensor:
+    """Images of several cameras stacked, (N, 3 cameras, height, width), each camera's with numbers of its own."""
+    cameras = images.unflatten(1, (-1, 3)).flatten(0, 1)
+    return effect(cameras, generator).reshape(images.shape)
+
+
 def shifted(images: Tensor, offsets: Tensor) -> Tensor:
     """Images whose pixel (row, column) was at (row, column) + `offsets` (N, 2) int64, or at the rim next to it."""
     height, width = images.shape[2:]

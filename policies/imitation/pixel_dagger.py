@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.math.symmetry import Mirror
-from embodied.rendering.augmentation import random_convolution
+from embodied.rendering.augmentation import of_each_camera, random_convolution
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.imitation.weight_transfer import transfer_weights
@@ -99,8 +99,7 @@ class PixelDagger(Dagger):
         count = round(self._augmented_share * len(images))
         if not count:
             return images
-        of_cameras = images[:count].unflatten(1, (-1, 3)).flatten(0, 1)
-        changed = random_convolution(of_cameras, self._generator).reshape(count, *images.shape[1:])
+        changed = of_each_camera(random_convolution, images[:count], self._generator)
         return torch.cat([changed, images[count:]])
 
     def _imitation(self, obs: PixelObservation, sequences: Sequences | None) -> Tensor:

@@ -9,7 +9,7 @@ ALONE = {
     "hover": ("hover:Hover", "HOVER", "A thrown Crazyflie recovers and holds a point in the air."),
     "visual-hover": (
         "visual_hover:VisualHover",
-        "VISUAL_HOVER",
+        "HOVER",
         "A thrown Crazyflie holds a point over a mark that its camera sees.",
     ),
     "trajectory": ("trajectory:Trajectory", "TRAJECTORY", "A drone follows a smooth path by body rates and thrust."),

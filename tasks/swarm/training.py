@@ -41,8 +41,6 @@ HOVER = TrainConfig(
 )
 """`swarm/hover` on two CPU cores in twenty seconds, most of them gradient steps, on whose number depends what is
 learned."""
-VISUAL_HOVER = HOVER
-"""`swarm/visual-hover`."""
 TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
 LANDING = solo(3_500_000)

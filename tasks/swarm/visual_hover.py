@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import mujoco
 from jax import Array
 
@@ -10,9 +11,8 @@ from embodied.core.world import World
 from tasks.swarm.hover import Hover, TaskState
 
 CAMERA = "down"
-FIELD_OF_VIEW = (
-    90.0  # degrees, of both sides of a square picture: from 1 m the mark is seen up to 1 m aside; our choice
-)
+FIELD_OF_VIEW = 90.0  # degrees, of both sides of a square picture: level, 1 m up, it reaches 1 m aside; our choice
+UNDER = 0.016  # m below the drone's middle, where the camera is: its rays then meet no part of the drone
 RINGS = ((0.6, (0.92, 0.92, 0.90)), (0.4, (0.80, 0.12, 0.10)), (0.2, (0.92, 0.92, 0.90)))
 """Radius in m and colour of the mark's discs, from below; many edges tell its place and its distance. Our choice."""
 THICK = 0.002  # m, of which each disc lies above the one below
@@ -32,7 +32,7 @@ class VisualHover(Hover):
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
         # The top of the picture is the drone's front.
-        spec.body("cf").add_camera(name=CAMERA, pos=[0, 0, -0.016], xyaxes=[0, -1, 0, 1, 0, 0], fovy=FIELD_OF_VIEW)
+        spec.body("cf").add_camera(name=CAMERA, pos=[0, 0, -UNDER], xyaxes=[0, -1, 0, 1, 0, 0], fovy=FIELD_OF_VIEW)
         for layer, (radius, colour) in enumerate(RINGS):
             spec.worldbody.add_geom(
                 name=f"mark{layer}",
@@ -50,6 +50,10 @@ class VisualHover(Hover):
     def command_ranges(self) -> tuple[CommandRange, ...]:
         """None: the mark stays where it is."""
         return ()
+
+    def measured_command(self, world: World, state: TaskState) -> Array:
+        del world, state
+        return jnp.zeros(0)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """Hover's groups `policy` and `critic`, and what the drone knows of itself without a picture.

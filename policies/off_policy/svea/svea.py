@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from embodied.env.vec_env import CRITIC, ObservationSpec
-from embodied.rendering.augmentation import random_convolution, random_overlay, random_shift
+from embodied.rendering.augmentation import of_each_camera, random_convolution, random_overlay, random_shift
 from policies.networks.config import require
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes
@@ -154,8 +154,7 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
 
     def augmented(self, obs: PixelObservation, generator: Generator) -> PixelObservation:
         """Observations whose images, each camera's by itself, are augmented."""
-        cameras = obs.images.unflatten(1, (-1, 3))
-        changed = self.config.augmentation.effect(cameras.flatten(0, 1), generator).reshape(obs.images.shape)
+        changed = of_each_camera(self.config.augmentation.effect, obs.images, generator)
         return dataclasses.replace(obs, images=changed.contiguous())  # shifted ones are channels last: other sums
 
 
