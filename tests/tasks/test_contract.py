@@ -115,6 +115,10 @@ def test_functions_are_pure(env: Env) -> None:
     holds(functions.functions_are_pure(env.task))
 
 
+def test_commands_are_fields_of_the_state_and_are_measured(env: Env) -> None:
+    holds(functions.commands_are_fields_of_the_state(env.task))
+
+
 def test_variations_are_real(env: Env) -> None:
     holds(functions.variations_are_real(env.task))
 
