@@ -48,6 +48,7 @@ MARKER_ALPHA = 0.4
 
 
 FILLED = 0.7  # of a picture's width or height that what is followed fills
+BEHIND = 0.2  # of its distance: the most by which the camera's smooth way may lag behind what is followed
 NEARBY = 2.5  # m from a robot (of a large one three radii) within which markers are kept in the picture
 FAR = 15.0  # radii beyond which they are not: a small robot would be too small to see
 SUN = "sun"  # name of the light whose shadows follow the robot, in assets/scenes/floor.xml
@@ -125,8 +126,10 @@ class FollowCamera:
         if 0 <= elapsed < 1:
             aim, zoom = 1 - math.exp(-elapsed / 0.12), 1 - math.exp(-elapsed / 0.5)
         self._time = time
-        self.camera.lookat[:] += aim * (lookat - self.camera.lookat)
+        lag = (1 - aim) * (self.camera.lookat - lookat)
         self.camera.distance += zoom * (distance - self.camera.distance)
+        most = BEHIND * self.camera.distance
+        self.camera.lookat[:] = lookat + lag * min(1.0, most / max(float(np.linalg.norm(lag)), 1e-9))
         return self.camera
 
     def _fitted(self, points: np.ndarray) -> tuple[np.ndarray, float]:

@@ -55,6 +55,7 @@ def specialised(model: Any, context: Any) -> Any:
 
 GROUPS = (0, 1, 2)  # of geoms that are drawn: MuJoCo's default, which leaves out shapes that only collide
 CHANNELS = (2, 1, 0)  # red, green, blue among the bytes of a packed colour, alpha last
+PLACES = frozenset({"geom_pos", "geom_quat", "body_pos", "body_quat"})  # fields that say where something stands
 REFUSED = frozenset({"cam_intrinsic", "cam_sensorsize", "cam_resolution"})  # fields that rays take from the model alone
 
 
@@ -167,6 +168,9 @@ class RayCaster:
         own = self._warp.array(np.repeat(shared.numpy(), self.num_envs, axis=0), dtype=shared.dtype)
         setattr(self._m, name, own)
         self._fields[name] = self._warp.to_torch(own)
+        if name in PLACES:
+            # What is welded to the world, by this field, keeps the place of its first day. Kinematics alone reads it.
+            self._m.body_weldid = self._warp.array(np.ones(self._known.nbody, np.int32), dtype=int)
         if name == "cam_fovy":
             self._put_context(same_fovy=False)
 

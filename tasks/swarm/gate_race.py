@@ -11,14 +11,32 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.hooks import PROPRIO, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
-from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, length, still
+from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, length, still
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
-from tasks.swarm.team.gates import CLEAR, FRAME, OPENING, Gate, Wall, blocked, in_gate, outline, random_course
+from tasks.swarm.team.gates import (
+    CLEAR,
+    FRAME,
+    OPENING,
+    Gate,
+    Wall,
+    add_frames,
+    blocked,
+    frames,
+    in_gate,
+    random_course,
+)
 
-AHEAD = 2  # gates that a drone sees
+AHEAD = 2  # gates that a drone is told of
+FELT = ("velocity", "up", "gyro", "last_action")  # of `ego_observation`, what a drone knows without seeing gates
+CAMERA = "fpv"
+FIELD_OF_VIEW = 120.0  # degrees, of both sides of a square picture: racing drones' wide lenses; our choice
+UPTILT = 25.0  # degrees, by which racing drones' cameras look up, so that they see ahead in fast flight; our choice
+COURSE_CAMERA = {"pos": (0.0, -5.0, 5.0), "xyaxes": (1, 0, 0, 0, 0.6, 0.8), "fovy": 48.0}  # all of a random course
+EYE = (0.03, 0.0, 0.012)  # m from the drone's middle to the camera, before its boards and above its battery
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +140,15 @@ class GateRace(DroneTeam[Goal]):
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
+        add_frames(spec, self.gates)
+        spec.worldbody.add_camera(name="course", **COURSE_CAMERA)
+        if self.config.agents <= DETAILED:
+            tilt = np.radians(UPTILT)
+            for number in range(self.config.agents):
+                spec.body(f"cf{number}_cf").add_camera(
+                    name=f"cf{number}_{CAMERA}", pos=EYE, fovy=FIELD_OF_VIEW,
+                    xyaxes=[0, -1, 0, -np.sin(tilt), 0, np.cos(tilt)],
+                )  # fmt: skip
         for wall in self.config.walls:
             low, high = np.array(wall.low), np.array(wall.high)
             spec.worldbody.add_geom(
@@ -129,6 +156,15 @@ class GateRace(DroneTeam[Goal]):
                 rgba=[0.6, 0.6, 0.65, 1], contype=1, conaffinity=2, condim=1,
             )  # fmt: skip
         return spec
+
+    @property
+    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
+        """As every drone's, and `fpv`, with which a pilot would race it."""
+        drones = range(self.config.agents if self.config.agents <= DETAILED else 0)
+        return {
+            **super().agent_cameras,
+            **({CAMERA: tuple(f"cf{number}_{CAMERA}" for number in drones)} if drones else {}),
+        }
 
     def start_box(self) -> Box:
         """Room for all drones over the middle; `draw` moves them before the first gate."""
@@ -208,6 +244,14 @@ class GateRace(DroneTeam[Goal]):
             "gates": jnp.concatenate(seen, -1),
         }
 
+    def observe(self, world: World, state: TaskState[Goal], key: Array) -> Observation:
+        """As every team's; and `proprio`, for policies that see the gates.
+
+        `proprio`: `velocity` (3) m/s, `up` (3), `gyro` (3) 5 rad/s, `last_action` (4): `policy` without its `gates`.
+        """
+        seen = super().observe(world, state, key)
+        return {**seen, PROPRIO: {name: value for name, value in seen["policy"].items() if name in FELT}}
+
     def touched(self, drones: Drones) -> Array:
         """(A,) bool, whether a drone touches a wall."""
         touched = jnp.zeros(self.config.agents, bool)
@@ -250,8 +294,13 @@ class GateRace(DroneTeam[Goal]):
         }
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
+        """The middle of each drone's next gate."""
         del world
-        return {"gate": outline(state.goal.middle, state.goal.heading)}
+        return {"gate": self._gate(state.goal, 0)[0]}
+
+    def geom_appearance(self, state: TaskState[Goal]) -> Mapping[str, Array]:
+        """The gates' frames, where the course has them."""
+        return frames(state.goal.middle, state.goal.heading)
 
 
 def direction(heading: Array) -> Array:

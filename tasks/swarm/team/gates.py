@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import colorsys
 import dataclasses
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jax import Array
+
+from embodied.math.rotations import quat_from_yaw
 
 OPENING = 0.4  # m, half the side of a gate's square opening
 FRAME = 0.1  # m, width of its frame
 RING = 2.0  # m, mean distance of the gates of a random course from its middle
 CLEAR = 0.6  # m before and behind a gate that must be free of walls
+HUES = 0.8  # of the colour circle, from the first gate's red to the last one's purple; our choice
+THICK = 0.04  # m, of a frame along the way through it; our choice
+BARS = {
+    "left": ((0.0, OPENING + FRAME / 2, 0.0), (THICK / 2, FRAME / 2, OPENING + FRAME)),
+    "right": ((0.0, -OPENING - FRAME / 2, 0.0), (THICK / 2, FRAME / 2, OPENING + FRAME)),
+    "top": ((0.0, 0.0, OPENING + FRAME / 2), (THICK / 2, OPENING, FRAME / 2)),
+    "bottom": ((0.0, 0.0, -OPENING - FRAME / 2), (THICK / 2, OPENING, FRAME / 2)),
+}
+"""A frame's boxes: where each is, m, along the way through the gate, to the left and up, and half of its sides, m."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +80,29 @@ def in_gate(middle: Array, heading: Array, pos: Array) -> Array:
     return jnp.stack([cosine * x + sine * y, cosine * y - sine * x, z], -1)
 
 
-def outline(middle: Array, heading: Array) -> Array:
-    """(gates x 8, 3) m, corners and middles of the sides of gates at `middle` (gates, 3) m, for pictures."""
-    side = jnp.array([[-1, -1], [-1, 0], [-1, 1], [0, 1], [1, 1], [1, 0], [1, -1], [0, -1]]) * (OPENING + FRAME / 2)
-    left = jnp.stack([-jnp.sin(heading), jnp.cos(heading), jnp.zeros_like(heading)], -1)
-    corners = middle[:, None] + side[:, :1] * left[:, None] + side[:, 1:] * jnp.eye(3)[2]
-    return corners.reshape(-1, 3)
+def add_frames(spec: mujoco.MjSpec, gates: int) -> None:
+    """Frames of so many gates, each of its own colour, for cameras; `frames` says where they stand."""
+    for gate in range(gates):
+        for bar, (place, half) in BARS.items():
+            spec.worldbody.add_geom(
+                name=f"gate{gate}_{bar}", type=mujoco.mjtGeom.mjGEOM_BOX, pos=place, size=half,
+                rgba=[*colour(gate, gates), 1], group=2, contype=0, conaffinity=0,
+            )  # fmt: skip
+
+
+def colour(gate: int, gates: int) -> tuple[float, float, float]:
+    """Red, green and blue of a gate, by its number in the course."""
+    return colorsys.hsv_to_rgb(HUES * gate / max(gates - 1, 1), 0.85, 0.9)
+
+
+def frames(middle: Array, heading: Array) -> Mapping[str, Array]:
+    """Rows as of `Task.geom_appearance` of the frames at `middle` (gates, 3) m, turned to `heading` (gates,) rad."""
+    rows: dict[str, Array] = {}
+    for gate in range(len(middle)):
+        cosine, sine, quat = jnp.cos(heading[gate]), jnp.sin(heading[gate]), quat_from_yaw(heading[gate])
+        for bar, ((x, y, z), half) in BARS.items():
+            place = middle[gate] + jnp.stack([cosine * x - sine * y, sine * x + cosine * y, jnp.asarray(z)])
+            rows[f"gate{gate}_{bar}"] = jnp.concatenate(
+                [jnp.asarray(half), place, quat, jnp.asarray([*colour(gate, len(middle)), 1.0])]
+            )
+    return rows

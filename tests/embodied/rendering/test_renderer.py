@@ -37,6 +37,7 @@ SCENE = f"""
     <camera name="beside" pos="2 -2 1" xyaxes=".7071 .7071 0 -.2357 .2357 .9428" fovy="60"/>
     <geom name="floor" type="plane" size="0 0 1" material="checker"/>
     <geom name="hills" type="hfield" hfield="hills" pos="-.9 .8 -.01"/>
+    <geom name="post" type="box" size=".1 .1 .1" pos="0 0 -3"/>
     <geom name="hidden" type="sphere" size=".5" group="3"/>
     {body("sphere", 'type="sphere" size=".15"')}
     {body("capsule", 'type="capsule" size=".1 .2"')}
@@ -205,6 +206,18 @@ def test_colours_and_sizes_differ_between_environments(model: mujoco.MjModel, re
     assert red[0] > red[2]
     assert blue[2] > blue[0]
     renderer.render(dataclasses.replace(state, fields={name: rows[[0, 0]] for name, rows in fields.items()}))
+
+
+def test_what_stands_on_the_world_may_stand_elsewhere_in_each_environment(model: mujoco.MjModel) -> None:
+    renderer = BatchRenderer(model, 2, ("above",), SIZE, segmentation=True)
+    state, post = far_away(model), model.geom("post").id
+    place = np.repeat(model.geom_pos[None], 2, 0).astype(np.float32)
+    place[:, post] = (0.4, 0.0, 0.1), (-0.4, 0.0, 0.1)
+    state = dataclasses.replace(state, qpos=np.repeat(state.qpos, 2, 0), fields={"geom_pos": place})
+    seen = drawn(renderer.render(state)["above"].segmentation) == post
+    middle = [np.argwhere(one.numpy())[:, 1].mean() for one in seen]
+    assert middle[0] > 0.6 * SIZE[0]
+    assert middle[1] < 0.4 * SIZE[0]
 
 
 def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(

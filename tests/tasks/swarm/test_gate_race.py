@@ -1,0 +1,71 @@
+"""`swarm/gate-race`: its gates as cameras see them."""
+
+import jax
+import mujoco
+import numpy as np
+import torch
+
+import embodied
+from embodied.core.hooks import PROPRIO
+from embodied.core.world import World
+from embodied.rendering.scene_state import SceneReader, set_scene
+from tasks.swarm.gate_race import CAMERA, FELT, GateRace, GateRaceConfig
+from tasks.swarm.team.gates import BARS, FRAME, OPENING, Gate, colour, frames, in_gate, random_course
+
+COURSE = (Gate(0.0, 0.0, 1.0, 0.4), Gate(2.0, 1.0, 1.5, 2.0))
+
+
+def test_frames_stand_around_the_openings() -> None:
+    middle, heading = random_course(jax.random.key(3), 5)
+    rows = frames(middle, heading)
+    assert len(rows) == 5 * len(BARS)
+    for gate in range(5):
+        reach = []
+        for bar, (place, half) in BARS.items():
+            row = rows[f"gate{gate}_{bar}"]
+            np.testing.assert_allclose(in_gate(middle[gate], heading[gate], row[3:6]), place, atol=1e-5)
+            np.testing.assert_allclose(row[:3], half, atol=1e-6)
+            low, high = np.abs(np.array(place)) - half, np.abs(np.array(place)) + half
+            assert (low[1:] >= OPENING - 1e-6).any(), f"{bar} stands in the opening"
+            reach.append(high[1:])
+        np.testing.assert_allclose(np.max(reach, axis=0), OPENING + FRAME)
+
+
+def test_pictures_have_every_bar_in_its_place_and_turned_with_its_gate() -> None:
+    env = embodied.make("swarm/gate-race", 2, "rigid", course=COURSE)
+    env.reset()
+    model = env.task.unwrapped.build_spec().compile()
+    data = mujoco.MjData(model)
+    set_scene(model, data, SceneReader(env).read(), 1)
+    for number, gate in enumerate(COURSE):
+        for bar, (place, _) in BARS.items():
+            geom = data.geom(f"gate{number}_{bar}")
+            turn = np.array(
+                [[np.cos(gate.heading), -np.sin(gate.heading)], [np.sin(gate.heading), np.cos(gate.heading)]]
+            )
+            np.testing.assert_allclose(geom.xmat.reshape(3, 3)[:2, :2], turn, atol=1e-6)
+            np.testing.assert_allclose(
+                geom.xpos, [*(turn @ place[:2] + (gate.x, gate.y)), gate.z + place[2]], atol=1e-5
+            )
+
+
+def test_a_drone_sees_its_first_gate_ahead_of_it_and_each_gate_in_its_own_colour() -> None:
+    env = embodied.make("swarm/gate-race", 3, "rigid", seed=2, cameras=(CAMERA,), resolution=48)
+    images = env.reset()[f"pixels/{CAMERA}"].reshape(3, 3, 48, 48).float() / 255
+    share = images / images.sum(1, keepdim=True).clamp(min=1e-3)
+    red = torch.tensor(colour(0, 5)) / sum(colour(0, 5))
+    close = (share - red[None, :, None, None]).abs().sum(1) < 0.25
+    for mask in close:
+        rows, columns = np.nonzero(mask.numpy())
+        assert len(rows) > 40, "the first gate's red is hardly in the picture"
+        assert abs(columns.mean() - 23.5) < 8
+
+
+def test_policies_that_see_are_told_what_a_drone_feels_and_not_where_gates_are() -> None:
+    task = GateRace(GateRaceConfig(agents=2))
+    start = task.reset(jax.random.key(0))
+    world = World.posed(task.model, start.qpos, start.qvel)
+    seen = task.observe(world, start.task_state, jax.random.key(1))
+    assert set(seen[PROPRIO]) == set(FELT) == set(seen["policy"]) - {"gates"}
+    for name in FELT:
+        np.testing.assert_array_equal(seen[PROPRIO][name], seen["policy"][name])
