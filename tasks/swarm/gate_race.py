@@ -44,16 +44,16 @@ class Weights:
     """Weights of the reward terms, per control step of 21 ms."""
 
     progress: float = 5.0
-    """m nearer to the next gate's middle."""
+    """m less of the course to fly."""
     passed: float = 2.0
     """Once for every gate."""
-    spin: float = -0.005
+    spin: float = -0.001
     """Angular speed, rad/s."""
-    action_rate: float = -0.01
+    action_rate: float = -0.003
     """Squared change of the action."""
-    braking: float = -0.1
+    braking: float = -0.01
     """m/s of speed, once the course is flown."""
-    ended: float = -10.0
+    ended: float = -20.0
     """Once, for the drone that hits a gate or a wall, crashes or leaves."""
 
 
@@ -107,7 +107,8 @@ class Goal:
     pos: Array
     """(A, 3) m, where the drones were after the last step."""
     progress: Array
-    """(A,) m nearer to the next gate in the last step."""
+    """(A,) m less of the course that was left before the last step: straight to the next gate's middle, and from middle
+    to middle. What is paid for a course so does not depend on where in their openings its gates are passed."""
     passed: Array
     """(A,) bool, whether a gate was passed in it."""
     hit: Array
@@ -194,17 +195,19 @@ class GateRace(DroneTeam[Goal]):
         """Who came nearer, passed a gate, hit its frame."""
         del key
         goal = state.goal
-        racing = self.racing(goal)
-        aim, (middle, heading) = self._ahead(goal, 0)[0], self._gate(goal, 0)
+        middle, heading = self._gate(goal, 0)
         before, after = in_gate(middle, heading, goal.pos), in_gate(middle, heading, drones.pos)
         crossed = (before[:, 0] < 0) & (after[:, 0] >= 0)
         # Where the way between the two positions meets the gate's plane.
         part = before[:, :1] / jnp.minimum(before[:, :1] - after[:, :1], -1e-6)
         off = jnp.max(jnp.abs(before + part * (after - before))[:, 1:], 1)
-        passed = crossed & racing & (off < OPENING - RADIUS)
+        passed = crossed & self.racing(goal) & (off < OPENING - RADIUS)
         hit = crossed & (off >= OPENING - RADIUS) & (off < OPENING + FRAME + RADIUS)
-        progress = length(aim - goal.pos) - length(aim - drones.pos)
-        return Goal(goal.middle, goal.heading, goal.next + passed, drones.pos, progress, passed, hit)
+        now = dataclasses.replace(goal, next=goal.next + passed, pos=drones.pos, passed=passed, hit=hit)
+        aim, next_aim = self._ahead(goal, 0)[0], self._ahead(now, 0)[0]
+        # All of the course that is left, before and now, along the gates' middles.
+        progress = length(aim - goal.pos) + length(next_aim - aim) - length(next_aim - drones.pos)
+        return dataclasses.replace(now, progress=progress)
 
     def racing(self, goal: Goal) -> Array:
         """(A,) bool, whether gates are left to pass."""

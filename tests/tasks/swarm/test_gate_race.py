@@ -1,16 +1,23 @@
-"""`swarm/gate-race`: its gates as cameras see them."""
+"""`swarm/gate-race`: what it pays, and its gates as cameras see them."""
+
+import dataclasses
+import itertools
 
 import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
+import pytest
 import torch
+from jax import Array
 
 import embodied
 from embodied.core.hooks import PROPRIO
 from embodied.core.world import World
 from embodied.rendering.scene_state import SceneReader, set_scene
-from tasks.swarm.gate_race import CAMERA, FELT, GateRace, GateRaceConfig
-from tasks.swarm.team.gates import BARS, FRAME, OPENING, Gate, colour, frames, in_gate, random_course
+from tasks.swarm.dynamics.drones import still
+from tasks.swarm.gate_race import CAMERA, FELT, GateRace, GateRaceConfig, Goal
+from tasks.swarm.team.gates import BARS, CLEAR, FRAME, OPENING, Gate, colour, frames, in_gate, random_course
 
 COURSE = (Gate(0.0, 0.0, 1.0, 0.4), Gate(2.0, 1.0, 1.5, 2.0))
 
@@ -59,6 +66,29 @@ def test_a_drone_sees_its_first_gate_ahead_of_it_and_each_gate_in_its_own_colour
         rows, columns = np.nonzero(mask.numpy())
         assert len(rows) > 40, "the first gate's red is hardly in the picture"
         assert abs(columns.mean() - 23.5) < 8
+
+
+@pytest.mark.parametrize("off", [-0.3, 0.0, 0.3])
+def test_what_is_paid_for_a_course_does_not_depend_on_where_gates_are_passed(off: float) -> None:
+    """Else the shortest way, along the inner sides of the gates, would pay least."""
+    course = tuple(Gate(2 * np.cos(angle), 2 * np.sin(angle), 1.0, angle + np.pi / 2) for angle in (0.0, 1.2, 2.4))
+    task = GateRace(GateRaceConfig(course=course))
+    state = task.reset(jax.random.key(0)).task_state
+    angle = np.linspace(-0.4, 2.7, 400)  # rad, of a circle that crosses the gates `off` m outside their middles
+    way = np.stack([(2 + off) * np.cos(angle), (2 + off) * np.sin(angle), np.ones_like(angle)], -1)
+
+    @jax.jit
+    def fly(goal: Goal, pos: Array) -> tuple[Goal, Array]:
+        goal = task.advance(still(pos[None]), dataclasses.replace(state, goal=goal), jax.random.key(0))
+        return goal, goal.progress[0]
+
+    start = dataclasses.replace(state.goal, pos=jnp.asarray(way[:1]))
+    goal, progress = jax.lax.scan(fly, start, jnp.asarray(way))
+    assert goal.next.tolist() == [3]
+    middles = np.array([[gate.x, gate.y, gate.z] for gate in course])
+    stop = middles[2] + CLEAR * np.array([np.cos(course[2].heading), np.sin(course[2].heading), 0.0])
+    left = sum(np.linalg.norm(to - at) for at, to in itertools.pairwise([way[0], *middles, stop]))
+    assert float(progress.sum()) == pytest.approx(left - np.linalg.norm(stop - way[-1]), abs=1e-3)
 
 
 def test_policies_that_see_are_told_what_a_drone_feels_and_not_where_gates_are() -> None:
