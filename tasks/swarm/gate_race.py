@@ -33,7 +33,7 @@ from tasks.swarm.team.gates import (
 AHEAD = 2  # gates that a drone is told of
 FELT = ("velocity", "up", "gyro", "last_action")  # of `ego_observation`, what a drone knows without seeing gates
 CAMERA = "fpv"
-FIELD_OF_VIEW = 120.0  # degrees, of both sides of a square picture: racing drones' wide lenses; our choice
+FIELD_OF_VIEW = 100.0  # degrees, of both sides of a square picture: racing drones' wide lenses; our choice
 UPTILT = 25.0  # degrees, by which racing drones' cameras look up, so that they see ahead in fast flight; our choice
 COURSE_CAMERA = {"pos": (0.0, -5.0, 5.0), "xyaxes": (1, 0, 0, 0, 0.6, 0.8), "fovy": 48.0}  # all of a random course
 EYE = (0.03, 0.0, 0.012)  # m from the drone's middle to the camera, before its boards and above its battery
