@@ -33,19 +33,22 @@ class PixelGroups(ObservationGroups):
 
     @classmethod
     def of(cls, spec: Mapping[str, ObservationSpec]) -> Self:
-        """Those of an environment with all its cameras.
+        """Those of an environment with all its cameras; of a team, each agent's, with the cameras that it carries.
 
         Raises:
-            EmbodiedError: It has no camera, many agents, or images of several sizes.
+            EmbodiedError: It has no such camera, or images of several sizes.
         """
-        shapes = image_shapes(spec)
         vector = PROPRIO if PROPRIO in spec else POLICY
-        one_robot = len(spec[vector].shape) == 1 and all(len(shape) == 3 for shape in shapes.values())
-        if len({shape[1:] for shape in shapes.values()}) != 1 or not one_robot:
+        *agents, _ = spec[vector].shape
+        carried = {group: shape for group, shape in image_shapes(spec).items() if list(shape[:-3]) == agents}
+        if len({shape[-2:] for shape in carried.values()}) != 1:
+            whose = "each agent's cameras" if agents else "cameras"
             raise EmbodiedError(
-                f"the environment's images are {shapes or 'none'}; expected cameras, of one resolution and one robot"
+                f"the environment's images are {image_shapes(spec) or 'none'}; expected {whose}, of one resolution"
             )
-        return cls({group: spec[group] for group in (vector, *sorted(shapes))}, vector, vector)
+        read = (vector, *sorted(carried))
+        own = {group: ObservationSpec(spec[group].shape[len(agents) :], spec[group].dtype) for group in read}
+        return cls(own, vector, vector)
 
     @property
     def cameras(self) -> list[str]:
@@ -114,9 +117,11 @@ class PixelPolicy(Policy):
 
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
-        """Observation groups (N, ...) to actions (N, A) in [-1, 1]."""
+        """Observation groups (N, ...) to actions (N, A) in [-1, 1]; of teams, (N, agents, ...) to (N, agents, A)."""
         assert not isinstance(obs, Tensor)
-        return self._chosen(self.groups.observation(obs)).clamp(-1.0, 1.0)
+        rows = obs[self.groups.actor].shape[:-1]
+        seen = {group: obs[group].flatten(0, len(rows) - 1) for group in self.groups.spec}
+        return self._chosen(self.groups.observation(seen)).clamp(-1.0, 1.0).unflatten(0, rows)
 
     def require_fit(self, env: Env, what: str) -> None:
         """Compare an environment with what this policy, which errors call `what`, reads and gives.

@@ -16,7 +16,7 @@ from policies.off_policy.critics import BellmanUpdate, bellman_target, critic_lo
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
 from policies.off_policy.svea.network import PixelActor, PixelObservation
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.off_policy.svea.policy import PixelGroups, PixelPolicy
 from policies.off_policy.svea.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
 from policies.optim.cpu_settings import products
 from policies.policy import rebuild
@@ -182,14 +182,28 @@ def test_how_images_lie_in_memory_does_not_change_actions():
     assert torch.equal(policy(obs), policy(drawn))
 
 
+def test_each_agent_of_a_team_sees_with_a_camera_of_its_own():
+    policy = OffPolicyLearner(SPEC, 2, 4, CONFIG).policy
+    assert isinstance(policy, PixelPolicy)
+    team = {group: ObservationSpec((2, *spec.shape), spec.dtype) for group, spec in SPEC.items()}
+    assert PixelGroups.of(team | {"pixels/overview": IMAGE}) == policy.groups
+    rows = {group: torch.rand(4, *spec.shape).mul(255).to(spec.dtype) for group, spec in SPEC.items()}
+    acted = policy({group: values.unflatten(0, (2, 2)) for group, values in rows.items()})
+    assert torch.equal(acted.flatten(0, 1), policy(rows))
+
+
 def test_messages():
     with pytest.raises(EmbodiedError, match="images are none; expected cameras, of one resolution"):
         OffPolicyLearner(PointMass.observation_spec, 2, 4, CONFIG)
     sizes = {**SPEC, "pixels/wrist": ObservationSpec((3, SIDE, 2 * SIDE), torch.uint8)}
     with pytest.raises(EmbodiedError, match="expected cameras, of one resolution"):
         OffPolicyLearner(sizes, 2, 4, CONFIG)
-    with pytest.raises(EmbodiedError, match="and one robot"):
-        OffPolicyLearner({**SPEC, "pixels/above": ObservationSpec((2, *IMAGE.shape), torch.uint8)}, 2, 4, CONFIG)
+    nobodys = {**SPEC, "pixels/above": ObservationSpec((2, *IMAGE.shape), torch.uint8)}
+    with pytest.raises(EmbodiedError, match="expected cameras, of one resolution"):
+        OffPolicyLearner(nobodys, 2, 4, CONFIG)
+    team = {group: ObservationSpec((2, *spec.shape), spec.dtype) for group, spec in SPEC.items()}
+    with pytest.raises(EmbodiedError, match="expected each agent's cameras, of one resolution"):
+        PixelGroups.of(team | {"pixels/above": IMAGE})
     with pytest.raises(ValueError, match="critic_group=policy: these critics read what the policy does"):
         OffPolicyLearner(SPEC, 2, 4, dataclasses.replace(CONFIG, critic_group="policy"))
 
