@@ -32,10 +32,9 @@ from tasks.swarm.team.gates import (
 
 AHEAD = 2  # gates that a drone is told of
 FELT = ("velocity", "up", "gyro", "last_action")  # of `ego_observation`, what a drone knows without seeing gates
-CAMERA = "fpv"
+CAMERA = "fpv"  # with which a pilot would race the drone
 FIELD_OF_VIEW = 100.0  # degrees, of both sides of a square picture: racing drones' wide lenses; our choice
 UPTILT = 25.0  # degrees, by which racing drones' cameras look up, so that they see ahead in fast flight; our choice
-COURSE_CAMERA = {"pos": (0.0, -5.0, 5.0), "xyaxes": (1, 0, 0, 0, 0.6, 0.8), "fovy": 48.0}  # all of a random course
 EYE = (0.03, 0.0, 0.012)  # m from the drone's middle to the camera, before its boards and above its battery
 
 
@@ -132,6 +131,7 @@ class GateRace(DroneTeam[Goal]):
     seconds = 15.0
     places_drones = True
     arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 4.0))
+    carried_cameras = (*DroneTeam.carried_cameras, CAMERA)
     instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
 
     def __init__(self, config: GateRaceConfig | None = None) -> None:
@@ -142,7 +142,8 @@ class GateRace(DroneTeam[Goal]):
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
         add_frames(spec, self.gates)
-        spec.worldbody.add_camera(name="course", **COURSE_CAMERA)
+        # All of a random course, from beside and above it.
+        spec.worldbody.add_camera(name="course", pos=[0, -5, 5], xyaxes=[1, 0, 0, 0, 0.6, 0.8], fovy=48)
         if self.config.agents <= DETAILED:
             tilt = np.radians(UPTILT)
             for number in range(self.config.agents):
@@ -157,15 +158,6 @@ class GateRace(DroneTeam[Goal]):
                 rgba=[0.6, 0.6, 0.65, 1], contype=1, conaffinity=2, condim=1,
             )  # fmt: skip
         return spec
-
-    @property
-    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
-        """As every drone's, and `fpv`, with which a pilot would race it."""
-        drones = range(self.config.agents if self.config.agents <= DETAILED else 0)
-        return {
-            **super().agent_cameras,
-            **({CAMERA: tuple(f"cf{number}_{CAMERA}" for number in drones)} if drones else {}),
-        }
 
     def start_box(self) -> Box:
         """Room for all drones over the middle; `draw` moves them before the first gate."""

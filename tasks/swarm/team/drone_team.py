@@ -128,6 +128,8 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """s per episode."""
     places_drones: ClassVar[bool] = False
     """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
+    carried_cameras: ClassVar[tuple[str, ...]] = ("front", "track")
+    """Of each drone: what it sees ahead of it; the drone as seen by a camera that flies along."""
     radius: float = RADIUS
     """m, of the sphere around a drone."""
     spacing: float = SPACING
@@ -181,14 +183,11 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
-        """`front`: what each drone sees ahead of it; `track`: the drone as seen by a camera that flies along.
-
-        Of more than `DETAILED` drones none has any.
-        """
+        """`carried_cameras` of each drone; of more than `DETAILED` drones none has any."""
         if self.config.agents > DETAILED:
             return {}
         drones = range(self.config.agents)
-        return {name: tuple(f"cf{number}_{name}" for number in drones) for name in ("front", "track")}
+        return {name: tuple(f"cf{number}_{name}" for number in drones) for name in self.carried_cameras}
 
     @abc.abstractmethod
     def draw(self, key: Array) -> tuple[Drones, G]:
