@@ -184,16 +184,17 @@ SEEING: Mapping[type, Callable[[Any, Task[Any], str], PlannerNetwork]] = {VLAPol
 
 
 def cameras_of(task: Task[Any], names: Sequence[str], size: tuple[int, int]) -> tuple[PolicyCamera, ...]:
-    """Cameras of a task at a width and height in pixels.
+    """Cameras of a task at a width and height in pixels; those that each agent carries as the first one does.
 
     Raises:
         ExportError: one travels along by itself, or is described by more than its angle of view.
         UnknownNameError: there is no such camera.
     """
-    return tuple(_camera(task.visual_model, name, *size) for name in names)
+    return tuple(_camera(task.visual_model, name, task.agent_cameras.get(name, (name,))[0], *size) for name in names)
 
 
-def _camera(model: mujoco.MjModel, name: str, width: int, height: int) -> PolicyCamera:
+def _camera(model: mujoco.MjModel, called: str, name: str, width: int, height: int) -> PolicyCamera:
+    """The model's camera `name` as the one that a policy calls so."""
     known = [model.camera(number).name for number in range(model.ncam)]
     if name not in known:
         raise UnknownNameError("camera", name, known)
@@ -206,7 +207,7 @@ def _camera(model: mujoco.MjModel, name: str, width: int, height: int) -> Policy
     quaternion = transforms.wxyz_from_matrix(turned.reshape(3, 3) @ MUJOCO_TO_OPENCV[:3, :3])
     position = tuple(float(value) for value in model.cam_pos[number])
     return PolicyCamera(
-        name=name,
+        name=called,
         width=width,
         height=height,
         focal_length=focal,
