@@ -45,5 +45,21 @@ TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
 LANDING = solo(3_500_000)
 """`swarm/landing`."""
-GATE_RACE = solo(20_000_000)
-"""`swarm/gate-race`."""
+GATE_RACE = TrainConfig(
+    num_envs=1024,
+    steps=20_000_000,
+    algorithms=(
+        PPOConfig(
+            unroll=32,
+            epochs=4,
+            minibatches=8,
+            lam=0.98,
+            schedule=Schedule.LINEAR,
+            initial_std=0.5,
+            actor=NetworkConfig(hidden=(128, 128)),
+            critic=NetworkConfig(hidden=(128, 128), output_gain=1.0),
+        ),
+    ),
+)
+"""`swarm/gate-race`. Half a second passes from gate to gate: advantages look farther ahead than usual, so that who
+comes out of a gate too wide learns it there."""

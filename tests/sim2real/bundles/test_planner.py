@@ -45,6 +45,7 @@ from sim2real.robots.estimated import EstimatedRobot
 from sim2real.robots.registry import connect
 from sim2real.robots.simulation.photographer import Photographer
 from sim2real.robots.simulation.simulated import SimulatedOptions
+from tasks.swarm.gate_race import EYE, GateRace, GateRaceConfig
 from tests.policies.vla.toy_demonstrations import SMALL
 
 pytest.importorskip("onnxscript")
@@ -173,6 +174,12 @@ def test_cameras_are_where_the_simulation_has_them(seeing: tuple[Bundle, VLAPoli
         assert view == pytest.approx(model.cam_fovy[place.id])
     with pytest.raises(EmbodiedError, match="unknown camera 'sideways'"):
         cameras_of(join_content()[TASK].load()(), ["sideways"], SIZE)
+
+
+def test_of_a_team_the_camera_is_the_one_that_its_first_robot_carries() -> None:
+    (camera,) = cameras_of(GateRace(GateRaceConfig(agents=2)), ("fpv",), (64, 64))
+    assert (camera.name, camera.body) == ("fpv", "cf0_cf")
+    assert camera.position == pytest.approx(EYE)
 
 
 def test_images_and_instructions_that_do_not_fit_are_named(seeing: tuple[Bundle, VLAPolicy]) -> None:
