@@ -169,7 +169,8 @@ class RayCaster:
         setattr(self._m, name, own)
         self._fields[name] = self._warp.to_torch(own)
         if name in PLACES:
-            # What is welded to the world, by this field, keeps the place of its first day. Kinematics alone reads it.
+            # MuJoCo Warp places what is welded to the world (id 0 here) once, in make_data. Of all that is called while
+            # drawing, only kinematics reads this field; with no id 0 it places every geom.
             self._m.body_weldid = self._warp.array(np.ones(self._known.nbody, np.int32), dtype=int)
         if name == "cam_fovy":
             self._put_context(same_fovy=False)

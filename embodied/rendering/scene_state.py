@@ -106,7 +106,8 @@ def set_scene(model: mujoco.MjModel, data: mujoco.MjData, state: SceneState, ind
     for name, rows in state.geom_appearance.items():
         geom = model.geom(name)
         geom.size[:], geom.pos[:], geom.quat[:], geom.rgba[:] = np.split(rows[index], (3, 6, 10))
-        model.geom_sameframe[geom.id] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE  # else what was 0 at first would stay so
+        # Of geoms compiled without an offset or a turn, MuJoCo would go on ignoring these.
+        model.geom_sameframe[geom.id] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
     if state.mocap_pos is not None and state.mocap_quat is not None:
         data.mocap_pos[:] = state.mocap_pos[index]
         data.mocap_quat[:] = state.mocap_quat[index]

@@ -31,7 +31,7 @@ from tasks.swarm.team.gates import (
 )
 
 AHEAD = 2  # gates that a drone is told of
-FELT = ("velocity", "up", "gyro", "last_action")  # of `ego_observation`, what a drone knows without seeing gates
+PROPRIO_TERMS = ("velocity", "up", "gyro", "last_action")  # of the drone itself, without its gates
 CAMERA = "fpv"  # with which a pilot would race the drone
 FIELD_OF_VIEW = 100.0  # degrees, of both sides of a square picture: racing drones' wide lenses; our choice
 UPTILT = 25.0  # degrees, by which racing drones' cameras look up, so that they see ahead in fast flight; our choice
@@ -245,7 +245,7 @@ class GateRace(DroneTeam[Goal]):
         `proprio`: `velocity` (3) m/s, `up` (3), `gyro` (3) 5 rad/s, `last_action` (4): `policy` without its `gates`.
         """
         seen = super().observe(world, state, key)
-        return {**seen, PROPRIO: {name: value for name, value in seen["policy"].items() if name in FELT}}
+        return {**seen, PROPRIO: {name: value for name, value in seen["policy"].items() if name in PROPRIO_TERMS}}
 
     def touched(self, drones: Drones) -> Array:
         """(A,) bool, whether a drone touches a wall."""

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.math.rotations import quat_from_yaw
+from embodied.math.rotations import quat_from_yaw, quat_rotate
 
 OPENING = 0.4  # m, half the side of a gate's square opening
 FRAME = 0.1  # m, width of its frame
@@ -99,10 +99,8 @@ def frames(middle: Array, heading: Array) -> Mapping[str, Array]:
     """Rows as of `Task.geom_appearance` of the frames at `middle` (gates, 3) m, turned to `heading` (gates,) rad."""
     rows: dict[str, Array] = {}
     for gate in range(len(middle)):
-        cosine, sine, quat = jnp.cos(heading[gate]), jnp.sin(heading[gate]), quat_from_yaw(heading[gate])
-        for bar, ((x, y, z), half) in BARS.items():
-            place = middle[gate] + jnp.stack([cosine * x - sine * y, sine * x + cosine * y, jnp.asarray(z)])
-            rows[f"gate{gate}_{bar}"] = jnp.concatenate(
-                [jnp.asarray(half), place, quat, jnp.asarray([*colour(gate, len(middle)), 1.0])]
-            )
+        quat, rgba = quat_from_yaw(heading[gate]), jnp.asarray([*colour(gate, len(middle)), 1.0])
+        for bar, (place, half) in BARS.items():
+            stands = middle[gate] + quat_rotate(quat, jnp.asarray(place))
+            rows[f"gate{gate}_{bar}"] = jnp.concatenate([jnp.asarray(half), stands, quat, rgba])
     return rows
