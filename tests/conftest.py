@@ -1,4 +1,4 @@
-"""What every test shares: JAX's persistent compilation cache, and environments that several tests reuse.
+"""What every test shares: JAX's persistent compilation cache, and the plugins of `tests/kit`.
 
 Importing `embodied` first matters: it sets the environment variables that JAX reads when it is imported.
 """
@@ -9,9 +9,8 @@ import gc
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,8 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import embodied  # noqa: F401
 
-if TYPE_CHECKING:
-    from embodied.env.env import Env
+pytest_plugins = ["tests.kit.budget", "tests.kit.schedule"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,31 +84,3 @@ def _few_programs() -> Iterator[None]:
         import jax
 
         jax.clear_caches()
-
-
-def build_env(task: Any, engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:
-    """An environment of a task object, without the registry; `mjx-jax` and `mjx-warp` name an implementation."""
-    from embodied.engines import make_engine
-    from embodied.env.env import Env
-
-    name, _, impl = engine.partition("-")
-    if impl:
-        options["impl"] = impl
-    return Env(task, make_engine(name, task, num_envs, **options), num_envs, seed=seed)
-
-
-@pytest.fixture(scope="session")
-def shared_env() -> Callable[..., Env]:
-    """`shared_env(task class, engine, num_envs)`: built once per session, so that its programs compile once.
-
-    Tests must call `reset` first, and leave no per-test attributes behind.
-    """
-    built: dict[Any, Env] = {}
-
-    def get(task_type: Any, engine: str, num_envs: int) -> Env:
-        key = (task_type, engine, num_envs)
-        if key not in built:
-            built[key] = build_env(task_type(), engine, num_envs)
-        return built[key]
-
-    return get

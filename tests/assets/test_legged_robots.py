@@ -9,7 +9,7 @@ import torch
 
 from embodied.core.scenes import compose
 from tasks.locomotion.quadrupeds import GO2, Go2Joystick
-from tests.conftest import build_env
+from tests.kit.worlds import build_env
 
 LEGS = ("FR", "FL", "RR", "RL")
 SIDES = ("left", "right")

@@ -18,7 +18,7 @@ from embodied.registry import join_content
 from embodied.storage import task_names
 from embodied.storage.runs import Run
 from sim2real import export
-from tests.embodied.own_task import SOUND
+from tests.kit.task_file import SOUND
 
 QUICK = ["--num-envs", "8", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1"]
 STEP = 8 * 8  # environment steps per iteration

@@ -19,7 +19,7 @@ from sim2real.logs import mcap_log, tables
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.preflight import main as preflight
 from sim2real.twins import crazyflie, go1
-from tests.sim2real import calibration_toys as toys
+from tests.kit import twins as toys
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
 PAYLOAD = 0.08  # kg on the foot, which the nominal model knows nothing of

@@ -26,7 +26,7 @@ from sim2real.logs.read_log import write_log
 from sim2real.twins import make_twin
 from sim2real.twins.joints import JointTwin
 from sim2real.twins.own_robot import BY_PLACE, Groups
-from tests.embodied.robot.test_robot import arm, quadruped
+from tests.kit.robots import arm, quadruped
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -16,7 +16,7 @@ from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import Phase, RobotError
 from sim2real.robots.crazyflie import BLOCKS, Crazyflie, CrazyflieOptions, Setpoints, setpoints
-from tests.sim2real.fakes import given
+from tests.kit.fakes import given
 
 BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
 

@@ -17,7 +17,7 @@ from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.deployment.record import Report, Timing
 from sim2real.robots.base import Phase
 from sim2real.robots.registry import ROBOTS, options_of
-from tests.sim2real.fakes import FakeRobot, Sway, leg
+from tests.kit.fakes import FakeRobot, Sway, leg
 
 HOVER = "swarm/hover"
 FAST = ["--no-realtime", "--soft-start", "0", "--seconds", "0.4"]

@@ -25,7 +25,7 @@ from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
 from sim2real.robots.base import Measurement
 from tasks.swarm.dynamics.quadrotor import Preset
 from tasks.swarm.hover import Hover, HoverConfig
-from tests.sim2real.exported import small_contract, small_policy
+from tests.kit.bundles import small_contract, small_policy
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -13,7 +13,7 @@ from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError
 from sim2real.robots.lerobot import LeRobot, LeRobotOptions, Units, connect, fitted
-from tests.sim2real.fakes import Sway, given, leg
+from tests.kit.fakes import Sway, given, leg
 
 
 class Bus:

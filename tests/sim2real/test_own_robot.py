@@ -37,8 +37,7 @@ from sim2real.robots import registry
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_models import model_of
 from sim2real.robots.simulation.simulated import SimulatedOptions
-from tests.embodied.robot.bipeds import biped
-from tests.embodied.robot.test_robot import arm, quadruped
+from tests.kit.robots import arm, biped, quadruped
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -26,8 +26,8 @@ from sim2real.deployment.policies import load
 from sim2real.robots import crazyflie, lerobot
 from sim2real.robots.simulation.simulated import SimulatedRobot, connect_mujoco
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
-from tests.sim2real.exported import small_contract, small_policy
-from tests.sim2real.fakes import FakeRobot, Sway, leg
+from tests.kit.bundles import small_contract, small_policy
+from tests.kit.fakes import FakeRobot, Sway, leg
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

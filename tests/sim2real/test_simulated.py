@@ -13,7 +13,7 @@ from sim2real.robots import registry
 from sim2real.robots.base import PARTS, RobotError
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
-from tests.sim2real.fakes import given
+from tests.kit.fakes import given
 
 GO1, HOVER = "locomotion/go1-joystick-flat", "swarm/hover"
 POLICIES: dict[str, ShippedPolicy] = {}

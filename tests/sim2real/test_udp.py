@@ -21,7 +21,7 @@ from sim2real.robots import udp_messages as um
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.udp import Udp, UdpOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
-from tests.sim2real.fakes import FakeRobot, Sway, leg
+from tests.kit.fakes import FakeRobot, Sway, leg
 
 ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3)  # a machine may pause; limits have tests of their own
 
@@ -242,7 +242,7 @@ HOST = """
 import sys, time
 import numpy as np
 from sim2real.robots.udp import Udp, UdpOptions
-from tests.sim2real.fakes import leg
+from tests.kit.fakes import leg
 robot = Udp(leg(), UdpOptions(sys.argv[1]))
 while True:
     robot.write(np.full(3, 0.3))

@@ -11,7 +11,7 @@ from embodied.check import __main__ as command
 from embodied.check.contract import CHECKS, NUM_ENVS, Result, examine
 from embodied.factory import make
 from embodied.registry import join_content
-from tests.embodied.own_task import SOUND
+from tests.kit.task_file import SOUND
 
 FAULTS = {
     "dtype": (

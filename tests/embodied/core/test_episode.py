@@ -14,7 +14,7 @@ from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.env.functional import FunctionalEnv
 from embodied.errors import ActionError
-from tests.embodied.engines.toys import Ball
+from tests.kit.toy_tasks import Ball
 
 
 @pytest.mark.parametrize(

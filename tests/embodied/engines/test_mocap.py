@@ -11,8 +11,8 @@ from jax import Array
 
 from embodied.core.hooks import Timing
 from embodied.core.world import Control, ResetState, World
-from tests.conftest import build_env
-from tests.embodied.engines.toys import Ball, TaskState
+from tests.kit.toy_tasks import Ball, TaskState
+from tests.kit.worlds import build_env
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -11,8 +11,8 @@ import torch
 from embodied.core.hooks import Timing
 from embodied.core.world import ResetState
 from embodied.errors import SimulationError
-from tests.conftest import build_env
-from tests.embodied.engines.toys import Ball, TaskState
+from tests.kit.toy_tasks import Ball, TaskState
+from tests.kit.worlds import build_env
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from embodied.core.hooks import Timing
 from embodied.env.env import HEALTH_INTERVAL, Env
 from embodied.errors import SimulationError
 from embodied.storage.trees import flatten, unflatten
-from tests.conftest import build_env
-from tests.embodied.engines.toys import Ball, Lander
+from tests.kit.toy_tasks import Ball, Lander
+from tests.kit.worlds import build_env, toy_world
 
 N = 8
 ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
@@ -44,8 +44,8 @@ jax.monitoring.register_event_duration_secs_listener(count_compilations)
 
 
 @pytest.fixture(params=ALL)
-def ball(request: pytest.FixtureRequest, shared_env: Callable[..., Env], tmp_path: Path) -> Env:
-    env = shared_env(Ball, request.param, N)
+def ball(request: pytest.FixtureRequest, tmp_path: Path) -> Env:
+    env = toy_world(Ball, request.param, N)
     env.dump_folder = tmp_path
     return env
 
@@ -147,9 +147,9 @@ FORCE_SENSORS = {"ankle_force", "ankle_torque", "contact", "accelerometer", "hip
     ],
     ids=lambda p: getattr(p, "__name__", p),
 )
-def test_sensors_equal_a_loop_over_c_mujoco(task_type: Any, engine: str, shared_env: Callable[..., Env]) -> None:
+def test_sensors_equal_a_loop_over_c_mujoco(task_type: Any, engine: str) -> None:
     """Open loop, 6 control steps (48 ms) with contact: positions to 1e-4, velocities to 1e-2, forces to 2 %."""
-    env = shared_env(task_type, engine, N)
+    env = toy_world(task_type, engine, N)
     steps = actions(6, env.action_size)
     env.reset(seed=3)
     alive = np.ones(N, bool)
@@ -170,8 +170,8 @@ def test_sensors_equal_a_loop_over_c_mujoco(task_type: Any, engine: str, shared_
 
 
 @pytest.mark.parametrize("task_type", [Ball, Lander])
-def test_c_mujoco_equals_its_own_loop_closely(task_type: Any, shared_env: Callable[..., Env]) -> None:
-    env = shared_env(task_type, "mujoco", N)
+def test_c_mujoco_equals_its_own_loop_closely(task_type: Any) -> None:
+    env = toy_world(task_type, "mujoco", N)
     steps = actions(9, env.action_size)
     env.reset(seed=4)
     alive = np.ones(N, bool)
@@ -201,8 +201,8 @@ def test_the_same_seed_gives_the_same_starts_and_another_gives_others(ball: Env)
 
 
 @pytest.mark.parametrize("engine", QUICK_FIRST)
-def test_starts_do_not_depend_on_the_number_of_environments(engine: str, shared_env: Callable[..., Env]) -> None:
-    many, one = shared_env(Ball, engine, N), shared_env(Ball, engine, 1)
+def test_starts_do_not_depend_on_the_number_of_environments(engine: str) -> None:
+    many, one = toy_world(Ball, engine, N), toy_world(Ball, engine, 1)
     np.testing.assert_allclose(many.reset(seed=8)["policy"][:1], one.reset(seed=8)["policy"], atol=1e-6)
 
 
@@ -256,10 +256,8 @@ class Immortal(Ball):
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco", pytest.param("mjx-jax", marks=pytest.mark.slow)])
-def test_final_observations_are_what_an_environment_without_restarts_sees(
-    engine: str, shared_env: Callable[..., Env]
-) -> None:
-    mortal, immortal = shared_env(Ball, engine, N), shared_env(Immortal, engine, N)
+def test_final_observations_are_what_an_environment_without_restarts_sees(engine: str) -> None:
+    mortal, immortal = toy_world(Ball, engine, N), toy_world(Immortal, engine, N)
     mortal.reset(seed=2)
     immortal.reset(seed=2)
     alive = torch.ones(N, dtype=torch.bool)
@@ -334,8 +332,8 @@ def test_each_episode_has_its_own_mass_from_its_first_step(ball: Env) -> None:
     ],
     ids=lambda p: getattr(p, "__name__", p),
 )
-def test_one_divergence_reaches_nobody_else(task_type: Any, engine: str, shared_env: Callable[..., Env]) -> None:
-    env = shared_env(task_type, engine, N)
+def test_one_divergence_reaches_nobody_else(task_type: Any, engine: str) -> None:
+    env = toy_world(task_type, engine, N)
     steps = actions(14, env.action_size)
     env.reset(seed=0)
     clean = rollout(env, steps)
@@ -385,7 +383,7 @@ def test_a_state_of_nan_is_restarted(ball: Env) -> None:
     ],
     indirect=True,
 )
-def test_many_divergences_raise_with_a_dump_that_diverges_again(ball: Env, shared_env: Callable[..., Env]) -> None:
+def test_many_divergences_raise_with_a_dump_that_diverges_again(ball: Env) -> None:
     ball.reset(seed=0)
     steps = actions(6, ball.action_size)
     steps[2:4, [1, 6], -1] = 1.0
@@ -394,16 +392,16 @@ def test_many_divergences_raise_with_a_dump_that_diverges_again(ball: Env, share
         ball.statistics()
     (dump,) = ball.dump_folder.glob("*.npz")
     assert str(dump) in str(caught.value)
-    one = shared_env(type(ball.task), variant(ball), 1)
+    one = toy_world(type(ball.task), variant(ball), 1)
     assert one.replay_divergence(dump)
     with pytest.raises(SimulationError, match="num_envs=1, not 8"):
         ball.replay_divergence(dump)
 
 
-def test_a_dump_of_another_task_is_refused(shared_env: Callable[..., Env], tmp_path: Path) -> None:
+def test_a_dump_of_another_task_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", nothing=np.zeros(1))
     with pytest.raises(SimulationError, match=r"other\.npz is not a dump of Ball on rigid"):
-        shared_env(Ball, "rigid", 1).replay_divergence(tmp_path / "other.npz")
+        toy_world(Ball, "rigid", 1).replay_divergence(tmp_path / "other.npz")
 
 
 def variant(env: Env) -> str:
@@ -412,8 +410,8 @@ def variant(env: Env) -> str:
 
 
 @pytest.mark.parametrize("engine", BIT_EXACT)
-def test_runs_are_bit_identical_per_seed_and_across_a_resume(engine: str, shared_env: Callable[..., Env]) -> None:
-    env, steps = shared_env(Ball, engine, N), actions(40, 3)
+def test_runs_are_bit_identical_per_seed_and_across_a_resume(engine: str) -> None:
+    env, steps = toy_world(Ball, engine, N), actions(40, 3)
     env.reset(seed=7)
     before = rollout(env, steps[:17])
     state = env.state()
@@ -443,10 +441,8 @@ def test_c_mujoco_is_bit_identical_at_any_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("engine", QUICK_FIRST)
-def test_a_batch_is_a_loop_of_singles(
-    engine: str, shared_env: Callable[..., Env], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many, one, steps = shared_env(Ball, engine, N), shared_env(Ball, engine, 1), actions(14, 3)
+def test_a_batch_is_a_loop_of_singles(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    many, one, steps = toy_world(Ball, engine, N), toy_world(Ball, engine, 1), actions(14, 3)
     many.reset(seed=4)
     expected = rollout(many, steps)
     keys = episode.environment_keys(4, N)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,8 +16,8 @@ from embodied.engines import make_engine
 from embodied.engines.base import data_fields, of_last_step, substeps_model
 from embodied.env.env import Env
 from embodied.errors import EngineError
-from tests.conftest import build_env
-from tests.embodied.engines.toys import Toy, ToyConfig
+from tests.kit.toy_tasks import Toy, ToyConfig
+from tests.kit.worlds import build_env, toy_world
 
 N = 8
 FIELDS = {"xpos": 6, "cvel": 12, "cfrc_ext": 12}
@@ -170,9 +169,9 @@ def read(env: Env, name: str) -> np.ndarray:
     return np.asarray(env.world()[name])
 
 
-def test_other_sensors_are_what_they_are_without_user_sensors(shared_env: Callable[..., Env]) -> None:
+def test_other_sensors_are_what_they_are_without_user_sensors() -> None:
     """Positions and velocities stay current, forces stay those of the last step."""
-    plain, probed = shared_env(Pebble, "mujoco", N), shared_env(Probed, "mujoco", N)
+    plain, probed = toy_world(Pebble, "mujoco", N), toy_world(Probed, "mujoco", N)
     plain.reset(seed=1)
     probed.reset(seed=1)
     for action in actions(8):

@@ -12,48 +12,9 @@ from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Robot
 from embodied.robot.prepared.arm import PreparedArm, prepare_arm
 from embodied.storage.paths import asset
-from tests.embodied.robot.test_robot import LINK, SHAPE, arm, joint, quadruped
+from tests.kit.robots import LINK, SHAPE, arm, fingers, joint, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(120)
-
-SIX = ("0 0 1", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
-"""Axes of an arm with a spherical wrist."""
-
-
-def six_axes(last: str = "", **changes: str) -> str:
-    """A URDF of an arm of six joints and 90 cm."""
-    link = LINK.replace("-.1", ".1")
-    parts = [link.format(name="base", mass=2, shape=SHAPE.format(at="0 0 .05", kind='<box size=".1 .1 .1"/>'))]
-    lengths = (0.1, 0.1, 0.3, 0.15, 0.15, 0.05)
-    for index, (axis, length) in enumerate(zip(SIX, lengths, strict=True)):
-        shape = SHAPE.format(at="0 0 .03", kind='<cylinder radius=".03" length=".06"/>')
-        parts.append(link.format(name=f"link{index + 1}", mass=0.5, shape=shape))
-        parent = f"link{index}" if index else "base"
-        usual = {"low": "-2.6", "high": "2.6", "effort": "40", "at": f"0 0 {length}", "axis": axis}
-        parts.append(joint(f"j{index + 1}", parent, f"link{index + 1}", **(usual | changes)))
-    return f'<robot name="six">{"".join(parts)}{last}</robot>'
-
-
-def fingers(parent: str = "link6", mimic: bool = False) -> str:
-    """Two fingers of 6 cm that slide apart by up to 4 cm each along y, beyond a palm of 5 cm."""
-    copied = '<mimic joint="fa" multiplier="1"/></joint>'
-    parts = []
-    for side, sign in (("a", 1), ("b", -1)):
-        box = SHAPE.format(at="0 0 .03", kind='<box size=".02 .01 .06"/>')
-        parts.append(LINK.format(name=f"finger_{side}", mass=0.05, shape=box))
-        made = joint(
-            f"f{side}",
-            parent,
-            f"finger_{side}",
-            type="prismatic",
-            low="0",
-            high=".04",
-            axis=f"0 {sign} 0",
-            at=f"0 {0.005 * sign} .05",
-            effort="20",
-        )
-        parts.append(made.replace("</joint>", copied) if mimic and side == "b" else made)
-    return "".join(parts)
 
 
 def prepared(folder: Path, urdf: str, said: str = "") -> tuple[Robot, PreparedArm]:

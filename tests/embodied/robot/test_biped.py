@@ -13,8 +13,7 @@ from embodied.robot import Robot
 from embodied.robot.prepared.legged import SOFT, Prepared, prepare_legged
 from embodied.robot.prepared.roles import Role, roles
 from embodied.storage.paths import asset
-from tests.embodied.robot.bipeds import biped
-from tests.embodied.robot.test_robot import quadruped
+from tests.kit.robots import biped, quadruped
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -12,7 +12,7 @@ from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Robot
 from embodied.robot.prepared.legged import Prepared, prepare_legged
 from embodied.storage.paths import asset
-from tests.embodied.robot.test_robot import quadruped
+from tests.kit.robots import quadruped
 
 pytestmark = pytest.mark.timeout(120)
 

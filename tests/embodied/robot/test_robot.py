@@ -15,45 +15,9 @@ from embodied.robot import NAME, Description, Kind, Robot
 from embodied.robot import __main__ as command
 from embodied.robot.derivation.tree import lowest_point
 from embodied.storage.paths import asset
+from tests.kit.robots import LINK, MESH, arm, joint, quadruped
 
 pytestmark = pytest.mark.timeout(120)
-
-LINK = """<link name="{name}"><inertial><origin xyz="0 0 -.1"/><mass value="{mass}"/>
-<inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial>{shape}</link>"""
-SHAPE = '<collision><origin xyz="{at}"/><geometry>{kind}</geometry></collision>'
-BALL = SHAPE.format(at="0 0 -.2", kind='<sphere radius=".02"/>')
-JOINT = """<joint name="{name}" type="{type}"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}"/>
-<axis xyz="{axis}"/><limit lower="{low}" upper="{high}" effort="{effort}" velocity="10"/></joint>"""
-
-
-def joint(name: str, parent: str, child: str, **changes: str) -> str:
-    usual = {"type": "revolute", "at": "0 0 -.2", "axis": "0 1 0", "low": "-1.5", "high": "1.5", "effort": "30"}
-    return JOINT.format(name=name, parent=parent, child=child, **(usual | changes))
-
-
-def quadruped(extra: str = "", **changes: str) -> str:
-    """A URDF of a box on four legs of two joints."""
-    parts = [LINK.format(name="body", mass=8, shape=SHAPE.format(at="0 0 0", kind='<box size=".5 .3 .1"/>'))]
-    for x, y in ((0.2, -0.15), (0.2, 0.15), (-0.2, -0.15), (-0.2, 0.15)):
-        leg = f"leg{len(parts)}"
-        parts += [
-            LINK.format(name=f"{leg}_upper", mass=1, shape=""),
-            LINK.format(name=f"{leg}_lower", mass=0.3, shape=BALL),
-            joint(f"{leg}_hip", "body", f"{leg}_upper", at=f"{x} {y} 0", **changes),
-            joint(f"{leg}_knee", f"{leg}_upper", f"{leg}_lower", **({"low": "-2.5", "high": "-.3"} | changes)),
-        ]
-    return f'<?xml version="1.0"?><robot name="q">{"".join(parts)}{extra}</robot>'
-
-
-def arm(last: str = "", joints: int = 4) -> str:
-    """A URDF of a serial arm."""
-    parts = [LINK.format(name="link0", mass=1, shape="")]
-    for index in range(joints):
-        shape = SHAPE.format(at="0 0 .1", kind='<cylinder radius=".03" length=".2"/>')
-        parts.append(LINK.format(name=f"link{index + 1}", mass=1, shape=shape))
-        axis = "0 0 1" if index % 2 == 0 else "0 1 0"
-        parts.append(joint(f"j{index + 1}", f"link{index}", f"link{index + 1}", at="0 0 .2", axis=axis))
-    return f'<robot name="arm">{"".join(parts)}{last}</robot>'
 
 
 @pytest.fixture
@@ -213,11 +177,6 @@ def test_descriptions_that_lie_are_refused(written: Path, text: str, message: st
     (written.parent / NAME).write_text(text)
     with pytest.raises(EmbodiedError, match=message):
         Robot.load(written)
-
-
-MESH = '<link name="hat"><collision><geometry><mesh filename="{}"/></geometry></collision></link>' + joint(
-    "neck", "body", "hat", type="fixed"
-)
 
 
 @pytest.mark.parametrize(

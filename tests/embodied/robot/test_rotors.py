@@ -15,61 +15,21 @@ from embodied.robot import __main__ as command
 from embodied.robot.prepared.multirotor import prepare_multirotor
 from embodied.robot.rotors import GRAVITY
 from embodied.storage.paths import asset
-from tests.embodied.robot.test_robot import JOINT, arm, quadruped
+from tests.kit.robots import (
+    BASE,
+    DISC,
+    INERTIAL,
+    JOINT,
+    PICTURE,
+    arm,
+    bullet_drone,
+    multirotor,
+    quadruped,
+    ring,
+    thrusters,
+)
 
 pytestmark = pytest.mark.timeout(120)
-
-INERTIAL = """<inertial><origin xyz="{at}"/><mass value="{mass}"/>
-<inertia ixx="{x}" iyy="{y}" izz="{z}" ixy="0" ixz="0" iyz="0"/></inertial>"""
-BASE = INERTIAL.format(at="0 0 0", mass=1.2, x=0.02, y=0.03, z=0.04)
-BLADE = INERTIAL.format(at="0 0 0", mass=0.01, x=1e-5, y=1e-5, z=2e-5)
-PICTURE = '<visual><geometry><mesh filename="{}"/></geometry></visual>'
-DISC = '<visual><geometry><cylinder radius=".1" length=".005"/></geometry></visual>'
-
-
-def ring(count: int, radius: float, offset: float = 0.0) -> list[tuple[float, float]]:
-    """Places on a circle, m, the first `offset` rad from ahead."""
-    angles = [offset + 2 * math.pi * number / count for number in range(count)]
-    return [(radius * math.cos(angle), radius * math.sin(angle)) for angle in angles]
-
-
-def multirotor(count: int = 4, kind: str = "continuous", radius: float = 0.2, **changes: str) -> str:
-    """A URDF of a box under a ring of rotors 3 cm above its middle; the first is ahead on the left."""
-    parts = [f'<link name="base">{BASE}</link>']
-    for number, (x, y) in enumerate(ring(count, radius, math.pi / count)):
-        name = f"rotor_{number}"
-        joint = {"type": kind, "axis": "0 0 1", "low": "-1e16", "high": "1e16", "effort": "0"} | changes
-        parts.append(f'<link name="{name}">{BLADE}{DISC}</link>')
-        parts.append(JOINT.format(name=f"{name}_joint", parent="base", child=name, at=f"{x:.6f} {y:.6f} .03", **joint))
-    return f'<robot name="m">{"".join(parts)}</robot>'
-
-
-def bullet_drone() -> str:
-    """A drone as gym-pybullet-drones writes it: massless propellers, whose inertials are where they are."""
-    parts = [f'<link name="base_link">{INERTIAL.format(at="0 0 0", mass=0.027, x=1.4e-5, y=1.4e-5, z=2.17e-5)}</link>']
-    for number, (x, y) in enumerate([(0.028, 0.028), (-0.028, 0.028), (-0.028, -0.028), (0.028, -0.028)]):
-        name = f"prop{number}_link"
-        parts.append(f'<link name="{name}">{INERTIAL.format(at=f"{x} {y} 0", mass=0, x=0, y=0, z=0)}</link>')
-        parts.append(
-            f'<joint name="prop{number}_joint" type="fixed"><parent link="base_link"/><child link="{name}"/></joint>'
-        )
-    tag = '<properties arm="0.0397" kf="3.16e-10" km="7.94e-12" thrust2weight="2.25"/>'
-    return f'<robot name="cf2">{tag}{"".join(parts)}</robot>'
-
-
-def thrusters(gear: str = "0 0 1 0 0 {torque}", limits: str = 'ctrllimited="true" ctrlrange="0 6"') -> str:
-    """An MJCF of a box with four motors at sites, one of them tilted by 30 degrees about x."""
-    sites, motors = "", ""
-    for number, (x, y) in enumerate(ring(4, 0.2, math.pi / 4), 1):
-        tilt = "0.965926 0.258819 0 0" if number == 1 else "1 0 0 0"
-        sites += f'<site name="place{number}" pos="{x} {y} .02" quat="{tilt}"/>'
-        torque = 0.02 if number % 2 else -0.02
-        motors += f'<motor name="m{number}" site="place{number}" {limits} gear="{gear.format(torque=torque)}"/>'
-    box = '<geom type="box" size=".1 .1 .02" mass="1"/>'
-    return (
-        f'<mujoco><worldbody><body name="box" pos="0 0 1"><freejoint/>{box}{sites}</body></worldbody>'
-        f"<actuator>{motors}</actuator></mujoco>"
-    )
 
 
 def load(folder: Path, text: str, toml: str = "") -> Robot:

@@ -19,8 +19,8 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3ActorUpdate, TD3Config
 from policies.training.loop import Trainer, train
+from tests.kit.learning import PointMass, vectors
 from tests.policies.imitation.test_demonstrations import homewards
-from tests.policies.toys import PointMass, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 32, "warm_up": 64,

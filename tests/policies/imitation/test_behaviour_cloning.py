@@ -19,8 +19,8 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer, train
+from tests.kit.learning import PointMass, algorithm_of, success_of, vectors
 from tests.policies.imitation.test_demonstrations import SPEC, homewards
-from tests.policies.toys import PointMass, algorithm_of, success_of, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK = BehaviourCloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)

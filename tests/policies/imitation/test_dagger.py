@@ -18,8 +18,8 @@ from policies.imitation.dagger_config import DaggerConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer, train
+from tests.kit.learning import PointMass, Recall, algorithm_of, success_of
 from tests.policies.imitation.test_demonstrations import SPEC, homewards, outwards
-from tests.policies.toys import PointMass, Recall, algorithm_of, success_of
 
 QUICK = DaggerConfig(
     unroll=4, batch_size=64, updates=8.0, learning_rate=3e-3, actor=NetworkConfig((32, 32), Activation.RELU)

@@ -24,9 +24,9 @@ from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer, train
+from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole
 from tests.policies.imitation.test_behaviour_cloning import success_of
 from tests.policies.imitation.test_demonstrations import SPEC, homewards
-from tests.policies.toys import PointMass, algorithm_of, assert_resumed_run_equals_whole
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "unroll": 4,

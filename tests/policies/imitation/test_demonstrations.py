@@ -16,7 +16,7 @@ from policies import demonstrations as command
 from policies.imitation import demonstrations
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.training.loading import load_policy
-from tests.policies.toys import PointMass, vectors
+from tests.kit.learning import PointMass, vectors
 
 SPEC = vectors(policy=2, critic=3)
 SMALL = NetworkConfig((32, 32), Activation.RELU)

@@ -15,7 +15,7 @@ from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourClon
 from policies.imitation.interventions import Source, episodes_to_keep, mark_before, target_shares, weights
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.replay_buffer import Transitions
-from tests.policies.toys import vectors
+from tests.kit.learning import vectors
 
 SHOWN, ROBOT, HELPED, BEFORE = (int(source) for source in Source)
 CONFIG = BehaviourCloningConfig(

@@ -19,8 +19,8 @@ from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.svea.policy import PixelPolicy
 from policies.policy import rebuild
 from policies.training.loop import Trainer, train
+from tests.kit.learning import PixelPointMass, success_of
 from tests.policies.imitation.test_demonstrations import SPEC
-from tests.policies.toys import PixelPointMass, success_of
 
 QUICK = PixelDaggerConfig(
     unroll=4, batch_size=64, updates=4.0, learning_rate=3e-3, features=16, actor=NetworkConfig((32,), Activation.RELU)

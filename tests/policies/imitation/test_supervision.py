@@ -16,7 +16,7 @@ from policies import demonstrations as command
 from policies.imitation import demonstrations
 from policies.imitation.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
-from tests.policies.toys import PointMass
+from tests.kit.learning import PointMass
 
 QUICK = SupervisionConfig(begin=0.5, end=0.25, patience=2)
 

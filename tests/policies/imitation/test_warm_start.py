@@ -10,7 +10,7 @@ from policies import PPO, PPOConfig, Trainer
 from policies.imitation.warm_start import imitate
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import Schedule
-from tests.policies.toys import PointMass, algorithm_of
+from tests.kit.learning import PointMass, algorithm_of
 
 CONFIG = PPOConfig(unroll=8, actor=NetworkConfig((32, 32)), initial_std=0.2)
 

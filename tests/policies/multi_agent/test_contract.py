@@ -21,7 +21,7 @@ from policies.policy import Policy, rebuild
 from policies.ppo.config import Schedule
 from policies.registry import ALGORITHMS
 from policies.training.loop import train
-from tests.policies.toys import TwoMovers, assert_resumed_run_equals_whole
+from tests.kit.learning import TwoMovers, assert_resumed_run_equals_whole
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 OFF_POLICY: dict[str, Any] = {"critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,

@@ -14,8 +14,8 @@ from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes
 from policies.off_policy.sac import SACConfig
 from policies.training.loop import train
+from tests.kit.learning import PointMass
 from tests.policies.multi_agent.test_contract import CONFIGS, OFF_POLICY
-from tests.policies.toys import PointMass
 
 CONFIG: HASACConfig = CONFIGS["hasac"]
 

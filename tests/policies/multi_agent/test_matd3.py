@@ -17,8 +17,8 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Batch
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import train
+from tests.kit.learning import PointMass, TwoMovers, algorithm_of
 from tests.policies.multi_agent.test_contract import CONFIGS, OFF_POLICY
-from tests.policies.toys import PointMass, TwoMovers, algorithm_of
 
 CONFIG: MATD3Config = CONFIGS["matd3"]
 AGENTS, ROWS = 3, 16

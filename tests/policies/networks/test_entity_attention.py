@@ -15,7 +15,7 @@ from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.ppo import REPORTED
 from policies.training.loop import Trainer
-from tests.policies.toys import PointMass, vectors
+from tests.kit.learning import PointMass, vectors
 
 OWN = 5
 ENTITIES = NetworkConfig((16, 16), Activation.SILU, architecture=Architecture.ENTITIES, heads=2, own=OWN)

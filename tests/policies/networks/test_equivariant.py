@@ -14,7 +14,7 @@ from policies.networks.build import make_actor, make_critic
 from policies.networks.equivariant import PartsActor, canonical, kinship
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.ppo import REPORTED
-from tests.policies.toys import PointMass, vectors
+from tests.kit.learning import PointMass, vectors
 
 PARTS = NetworkConfig((16, 16), Activation.SILU, output_gain=1.0, architecture=Architecture.PARTS, heads=2)
 CONFIG = PPOConfig(

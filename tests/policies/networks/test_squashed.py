@@ -12,7 +12,7 @@ from torch import distributions
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.squashed import LOG_STD_MAX, LOG_STD_MIN, SquashedActor
 from policies.policy import NormalizedActor, Policy
-from tests.sim2real.exported import ACTIONS, INPUTS, small_contract
+from tests.kit.bundles import ACTIONS, INPUTS, small_contract
 
 CONFIG = NetworkConfig((21, 5), Activation.RELU, output_gain=1.5)
 

@@ -21,7 +21,7 @@ from policies.off_policy.td3 import TD3Config
 from policies.policy import rebuild
 from policies.registry import ALGORITHMS
 from policies.training.loop import train
-from tests.policies.toys import PixelPointMass, PointMass, assert_resumed_run_equals_whole
+from tests.kit.learning import PixelPointMass, PointMass, assert_resumed_run_equals_whole
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY: dict[str, Any] = {"critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,

@@ -21,7 +21,7 @@ from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.ppo import PPO
 from policies.training.loop import Trainer, train
-from tests.policies.toys import PointMass, algorithm_of, vectors
+from tests.kit.learning import PointMass, algorithm_of, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,

@@ -12,7 +12,7 @@ from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.off_policy.replay_buffer import BufferDtype, ReplayBuffer, Transitions
-from tests.policies.toys import vectors
+from tests.kit.learning import vectors
 
 GAMMA = 0.9
 SIZES = {"policy": 2, "critic": 3}

@@ -8,7 +8,7 @@ import torch
 from policies import PPO, PPOConfig, Trainer
 from policies.networks.mlp import NetworkConfig
 from policies.optim import distributed
-from tests.policies.toys import PointMass, algorithm_of
+from tests.kit.learning import PointMass, algorithm_of
 
 
 def main() -> None:

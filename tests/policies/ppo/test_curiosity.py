@@ -12,7 +12,7 @@ from policies import PPO, PPOConfig, Trainer, train
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import CuriosityConfig
 from policies.ppo.curiosity import Curiosity
-from tests.policies.toys import PointMass, algorithm_of, assert_resumed_run_equals_whole
+from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole
 
 SMALL = NetworkConfig((16, 16))
 QUICK = PPOConfig(

@@ -13,7 +13,7 @@ from policies.optim.parallel import PLAIN, Workers
 from policies.ppo.config import Schedule
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.ppo import REPORTED
-from tests.policies.toys import PointMass, algorithm_of, vectors
+from tests.kit.learning import PointMass, algorithm_of, vectors
 
 SMALL = NetworkConfig((16,))
 QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=SMALL)

@@ -13,7 +13,7 @@ from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
 from policies.policy import Policy, RememberingPolicy
 from policies.ppo.config import SymmetryConfig
-from tests.policies.toys import PointMass, Recall, algorithm_of, assert_resumed_run_equals_whole, vectors
+from tests.kit.learning import PointMass, Recall, algorithm_of, assert_resumed_run_equals_whole, vectors
 
 ACTOR = NetworkConfig((16,), architecture=Architecture.GRU, memory=12)
 CRITIC = dataclasses.replace(ACTOR, output_gain=1.0)

@@ -12,7 +12,7 @@ from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from policies import PPO, PPOConfig, Trainer, train
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import Schedule, SymmetryConfig
-from tests.policies.toys import PointMass, algorithm_of, assert_resumed_run_equals_whole, vectors
+from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, vectors
 
 NETWORK = SymmetryConfig(network=True)
 SMALL = NetworkConfig((16, 15))

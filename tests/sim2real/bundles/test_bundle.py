@@ -25,7 +25,7 @@ from sim2real.bundles.bundle import load, read_golden, write_golden
 from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
 from sim2real.contract import document
 from sim2real.contract.contract import Contract
-from tests.sim2real.exported import observations, small_contract, small_policy
+from tests.kit.bundles import observations, small_contract, small_policy
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -17,7 +17,7 @@ from sim2real import export
 from sim2real.bundles import c_code
 from sim2real.bundles.network import ExportError, Network
 from sim2real.contract.contract import ContractError
-from tests.sim2real.exported import ACTIONS, Compiled, compile_c, observations, small_contract, small_policy
+from tests.kit.bundles import ACTIONS, Compiled, compile_c, observations, small_contract, small_policy
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -141,7 +141,7 @@ def test_the_last_action_may_lie_in_the_observation(tmp_path):
     seen = observations(policy, 1)[0]
     _, expected, _ = step(seen)
     shared, target = seen.copy(), np.zeros(ACTIONS, np.float32)
-    from tests.sim2real.exported import FLOATS
+    from tests.kit.bundles import FLOATS
 
     address = shared[3:].ctypes.data_as(FLOATS)
     assert step._step(shared.ctypes.data_as(FLOATS), address, target.ctypes.data_as(FLOATS)) == 0

@@ -22,8 +22,8 @@ from sim2real.contract.describe import describe
 from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement
 from tasks.swarm.hover import Hover
-from tests.sim2real.exported import compile_c, small_policy
-from tests.sim2real.fakes import given
+from tests.kit.bundles import compile_c, small_policy
+from tests.kit.fakes import given
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -18,7 +18,7 @@ from sim2real.bundles import onnx_check, onnx_graph
 from sim2real.bundles.network import ExportError, Network
 from sim2real.contract.contract import Contract
 from sim2real.contract.document import contract_text
-from tests.sim2real.exported import observations, small_contract, small_policy
+from tests.kit.bundles import observations, small_contract, small_policy
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -11,7 +11,7 @@ from sim2real.cameras import board as boards
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import CameraError
 from sim2real.cameras.detect import detect
-from tests.sim2real.fakes import given
+from tests.kit.fakes import given
 
 
 @pytest.mark.parametrize(

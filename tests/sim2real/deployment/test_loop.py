@@ -8,7 +8,7 @@ import pytest
 
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.robots.base import Phase
-from tests.sim2real.fakes import LOWER, UPPER, FakeRobot, Sink, Sway, leg
+from tests.kit.fakes import LOWER, UPPER, FakeRobot, Sink, Sway, leg
 
 SHORT = LoopSettings(seconds=3.0, soft_start=1.0)
 BEGIN = 3 / 50 + 1.0  # s, when the policy begins

@@ -11,7 +11,7 @@ from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Actuator, Contract, Joint, Step, Term
 from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
 from sim2real.robots.base import Measurement
-from tests.sim2real.fakes import given
+from tests.kit.fakes import given
 
 KP, KD, EFFORT, TOP, RATE = 30.0, 0.5, 20.0, 20.0, 40.0
 

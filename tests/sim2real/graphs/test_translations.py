@@ -17,7 +17,7 @@ from sim2real.graphs import to_onnx
 from sim2real.graphs.from_torch import inline, inline_all
 from sim2real.graphs.graph import BINARY, REDUCE, UNARY, Builder, Graph, GraphError
 from sim2real.graphs.to_c import HELPERS, CText
-from tests.sim2real.exported import compile_c
+from tests.kit.bundles import compile_c
 
 pytestmark = pytest.mark.timeout(120)
 onnxruntime = pytest.importorskip("onnxruntime")

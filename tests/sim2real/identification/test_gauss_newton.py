@@ -10,7 +10,7 @@ from sim2real.identification import gauss_newton as gn
 from sim2real.identification import search
 from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import CalibrationError
-from tests.sim2real import calibration_toys as toys
+from tests.kit import twins as toys
 
 FREE = [0, 1, 3]
 

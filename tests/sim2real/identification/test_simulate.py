@@ -18,7 +18,7 @@ from sim2real.identification.simulate import value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie, go1, make_twin, panda
 from tasks.swarm.dynamics import quadrotor
-from tests.sim2real import calibration_toys as toys
+from tests.kit import twins as toys
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
 

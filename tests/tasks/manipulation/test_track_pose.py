@@ -16,8 +16,7 @@ import embodied
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
-from tests.embodied.robot.test_arm import fingers, six_axes
-from tests.embodied.robot.test_robot import quadruped
+from tests.kit.robots import fingers, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(280)
 

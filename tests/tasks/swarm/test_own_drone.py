@@ -19,8 +19,7 @@ from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.hover import HEIGHT, Hover, HoverConfig
 from tasks.swarm.trajectory import Trajectory, TrajectoryConfig
-from tests.embodied.robot.test_robot import quadruped
-from tests.embodied.robot.test_rotors import multirotor, thrusters
+from tests.kit.robots import multirotor, quadruped, thrusters
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -15,7 +15,7 @@ from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.errors import EngineError
 from embodied.registry import join_content
-from tests.embodied.engines.toys import BALL
+from tests.kit.toy_tasks import BALL
 
 pytestmark = pytest.mark.timeout(280)
 

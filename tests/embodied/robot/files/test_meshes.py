@@ -13,7 +13,7 @@ from embodied.robot import Description, Robot
 from embodied.robot.files.collada import collada_triangles
 from embodied.robot.files.fit import fitted
 from embodied.robot.files.meshes import find_mesh, readable_mesh, vertices_of
-from tests.embodied.robot.test_robot import MESH, quadruped
+from tests.kit.robots import MESH, quadruped
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], float)
 FACES = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]

@@ -9,7 +9,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import Kind, Robot
-from tests.embodied.robot.test_robot import BALL, arm, joint, quadruped
+from tests.kit.robots import BALL, arm, joint, quadruped
 
 INERTIA = '<inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/>'
 ACTUATED = "<actuator>{}</actuator>"

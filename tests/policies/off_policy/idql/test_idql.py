@@ -14,7 +14,7 @@ from policies.off_policy.idql.idql import IDQLConfig, expectile_loss
 from policies.off_policy.idql.network import IDQLActor
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Transitions
-from tests.policies.toys import vectors
+from tests.kit.learning import vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 QUICK: dict[str, Any] = {"critic": SMALL, "batch_size": 64, "buffer_size": 20_000, "unroll": 4, "gamma": 0.9,

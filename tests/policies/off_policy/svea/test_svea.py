@@ -20,7 +20,7 @@ from policies.off_policy.svea.policy import PixelGroups, PixelPolicy
 from policies.off_policy.svea.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
 from policies.optim.cpu_settings import products
 from policies.policy import rebuild
-from tests.policies.toys import SIDE, PointMass, vectors
+from tests.kit.learning import SIDE, PointMass, vectors
 
 SMALL = NetworkConfig((32, 32), Activation.RELU)
 IMAGE = ObservationSpec((3, SIDE, SIDE), torch.uint8)

@@ -18,8 +18,7 @@ from tasks.locomotion.g1 import G1Joystick
 from tasks.locomotion.own_robot.getup import OwnGetup, OwnGetupConfig, touching
 from tasks.locomotion.own_robot.reach import Reach, ReachConfig
 from tasks.locomotion.own_robot.velocity import BipedVelocity, BipedVelocityConfig, Velocity, VelocityConfig
-from tests.embodied.robot.bipeds import biped
-from tests.embodied.robot.test_robot import quadruped
+from tests.kit.robots import biped, quadruped
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -12,7 +12,7 @@ import embodied
 from embodied.errors import EmbodiedError
 from tasks.locomotion.joystick import Joystick
 from tasks.locomotion.own_robot.velocity import Velocity, VelocityConfig
-from tests.embodied.robot.test_robot import arm, quadruped
+from tests.kit.robots import arm, quadruped
 
 pytestmark = pytest.mark.timeout(280)
 

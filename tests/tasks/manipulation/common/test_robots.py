@@ -14,8 +14,7 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.manipulation.common.robots import OwnArm
 from tasks.manipulation.common.tabletop import Tabletop
-from tests.embodied.robot.test_arm import fingers, six_axes
-from tests.embodied.robot.test_robot import quadruped
+from tests.kit.robots import fingers, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -25,7 +25,7 @@ from tasks.manipulation.common.draws import CANDIDATES, Box, Ranges
 from tasks.manipulation.common.rewards import FULL, both, near
 from tasks.manipulation.common.skills import STEP
 from tasks.manipulation.common.tabletop import BACK, LEAD, LEFT, MIDDLE, WORKSPACE, TabletopConfig
-from tests.conftest import build_env
+from tests.kit.worlds import build_env
 from tests.tasks.manipulation.doors import HANDLE, ToyDoor
 
 N = 8  # as in the contract of tasks, whose compiled programs are found in the cache

@@ -1,0 +1,61 @@
+"""Environments and tasks that tests share: built and compiled once a worker.
+
+env = world("swarm/hover", "rigid")      # 8 environments; reset it first, and leave nothing behind
+task = task_of("swarm/hover")            # the task alone
+jitted(task.observe)(world, state, key)  # a hook as one program instead of a hundred single operations
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import torch
+
+from embodied.core.task import Task
+from embodied.engines import make_engine
+from embodied.env.env import Env
+from embodied.factory import default_engine, make
+from embodied.registry import join_content
+from tests.kit.budget import sharing
+
+NUM_ENVS = 8
+
+
+@functools.cache
+def task_of(name: str) -> Task[Any]:
+    """A registered task with its default options."""
+    return join_content()[name].load()()
+
+
+@functools.cache
+def world(name: str, engine: str | None = None, num_envs: int = NUM_ENVS) -> Env:
+    """Environments of a registered task with its default options, whose step and restart are compiled."""
+    engine = engine or default_engine(join_content()[name])
+    with sharing(f"{name} on {engine}, {num_envs}"):
+        env = make(name, num_envs, engine, device="cpu")
+        env.reset(seed=0)
+        env.step(torch.zeros(env.action_shape))
+    return env
+
+
+@functools.cache
+def toy_world(task_type: type[Task[Any]], engine: str, num_envs: int) -> Env:
+    """The same of a task that stands in the tests; `mjx-jax` and `mjx-warp` name an implementation."""
+    return build_env(task_type(), engine, num_envs)
+
+
+def build_env(task: Task[Any], engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:
+    """New environments of a task object, without the registry; engines are named as in `toy_world`."""
+    name, _, impl = engine.partition("-")
+    if impl:
+        options["impl"] = impl
+    return Env(task, make_engine(name, task, num_envs, **options), num_envs, seed=seed)
+
+
+@functools.cache
+def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A pure function as one program, compiled once a worker; a task's hook must be that of a shared task."""
+    return jax.jit(function)
