@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-import embodied
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
 from policies.training.loading import shipped_path
 from policies.training.watching import SECONDS, Watcher
+from tests.kit.training import NUM_ENVS, make_once
 
 HOVER = "swarm/hover"
 
@@ -66,7 +66,7 @@ def test_the_newest_snapshot_of_a_run_is_played_and_a_checkpoint_where_it_is_cho
         run.save_snapshot(step, changed, meta)
     assert catalogue.newest_step(policy) == 35
     assert checkpoints.steps(run.path / "snapshot") == [30, 35]
-    env = embodied.make(HOVER, 2)
+    env = make_once(HOVER, NUM_ENVS)
     obs = env.reset(0)
     newest, chosen, given = (
         rule(obs) for rule in (catalogue.load(policy, None, env), catalogue.load(policy, 10, env),
@@ -81,7 +81,7 @@ def test_the_newest_snapshot_of_a_run_is_played_and_a_checkpoint_where_it_is_cho
 def test_a_run_without_a_policy_says_so(runs: list[Run]) -> None:
     empty = next(run for run in Run.all(Path("runs"), HOVER) if run.newest_snapshot() is None)
     with pytest.raises(EmbodiedError, match="holds no policy yet"):
-        PolicyCatalogue().load(str(empty.path), None, embodied.make(HOVER))
+        PolicyCatalogue().load(str(empty.path), None, make_once(HOVER, NUM_ENVS))
     del runs
 
 
@@ -133,9 +133,8 @@ def test_a_watcher_saves_snapshots_at_intervals_and_opens_one_viewer(
     assert checkpoints.steps(runs[0].path / "snapshot") == [100, 300]
     empty = next(run for run in Run.all(Path("runs"), HOVER) if run.newest_snapshot() is None)
     Watcher(empty, HOVER).update(5, lambda: (meta, {"policy": tree}))  # before there is a checkpoint
-    catalogue = PolicyCatalogue()
-    env = catalogue.make(HOVER, catalogue.needs(HOVER, str(empty.path)), 1)
-    assert catalogue.load(str(empty.path), None, env)(env.reset(0)).shape == (1, 4)
+    env = make_once(HOVER, NUM_ENVS)
+    assert PolicyCatalogue().load(str(empty.path), None, env)(env.reset(0)).shape == (NUM_ENVS, 4)
     assert len(started) == 2
     assert started[0][1:6] == ["-m", "embodied.play", HOVER, "--policy", str(runs[0].path)]
     watcher.close()

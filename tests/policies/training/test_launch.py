@@ -11,26 +11,28 @@ import torch
 import embodied
 from embodied import train
 from embodied.errors import EmbodiedError
+from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.runs import Run
 from policies.training import command_line, launch
 from policies.training.settings import saved_settings
+from tests.kit.training import CONFIG, NUM_ENVS, PPO, SMALL, STEP, TASK, UNROLL, hover
 
-FEW = {"num_envs": 16, "algorithm_config": {"unroll": 8, "minibatches": 2, "epochs": 1, "actor": {"hidden": (16,)}}}
-STEP = 16 * 8  # environment steps per iteration
+FEW = {"num_envs": NUM_ENVS, "engine": "rigid", "evaluate_episodes": NUM_ENVS,
+       "algorithm_config": {"unroll": UNROLL, "minibatches": 2, "epochs": 1, "actor": {"hidden": (16,)}}}  # fmt: skip
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tmp_path_factory, compiled_once):
     out = tmp_path_factory.mktemp("trained") / "run"
-    changes = {"config": {"latency": (0.0, 0.0)}, "evaluate_episodes": 4, "out": out}
-    return embodied.train_policy("swarm/hover", steps=2 * STEP, seed=3, **FEW, **changes)
+    return embodied.train_policy(TASK, steps=2 * STEP, seed=3, config=CONFIG, out=out, **FEW)
 
 
 def test_python_trains_what_the_command_line_trains(trained, tmp_path):
-    words = ["swarm/hover", "--steps", str(2 * STEP), "--seed", "3", "--num-envs", "16", "--ppo.unroll", "8",
-             "--ppo.minibatches", "2", "--ppo.epochs", "1", "--ppo.actor.hidden", "16", "--config.latency", "0", "0",
-             "--evaluate-episodes", "4", "--out", str(tmp_path / "run")]  # fmt: skip
+    words = [*SMALL, *PPO, "--steps", str(2 * STEP), "--seed", "3",
+             "--evaluate-episodes", str(NUM_ENVS), "--out", str(tmp_path / "run")]  # fmt: skip
     assert train.main(words) == 0
     typed = Run.open(tmp_path / "run")
     assert typed.config == trained.run.config
@@ -40,16 +42,16 @@ def test_python_trains_what_the_command_line_trains(trained, tmp_path):
 
 
 def test_what_is_returned_can_be_used_at_once(trained):
-    env = embodied.make("swarm/hover", 4)
-    assert trained.policy(env.reset()).shape == (4, 4)
+    env = hover()
+    assert trained.policy(env.reset()).shape == (NUM_ENVS, 4)
     assert not trained.stopped
     assert trained.run.metrics()[-1]["step"] == 2 * STEP
-    assert trained.result["command"].startswith("embodied.train_policy('swarm/hover', num_envs=16")
+    assert trained.result["command"].startswith(f"embodied.train_policy('{TASK}', config={CONFIG}, num_envs={NUM_ENVS}")
     assert str(trained.run.path) not in trained.result["command"]
 
 
 def test_a_config_file_is_a_new_run_of_the_same_settings(trained):
-    entry = join_content().find("swarm/hover")
+    entry = join_content().find(TASK)
     file = trained.run.path / "config.json"
     parsed = launch.parse(entry, ["--config-file", str(file), "--seed", "4", "--ppo.gamma", "0.9"])
     held = saved_settings(trained.run)
@@ -65,22 +67,15 @@ def test_a_config_file_is_a_new_run_of_the_same_settings(trained):
 
 
 def test_the_task_may_come_from_the_file(trained, tmp_path):
-    words = [
-        "--config-file",
-        str(trained.run.path / "config.json"),
-        "--steps",
-        str(STEP),
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    assert train.main(words) == 0
-    assert Run.open(tmp_path / "run").task == "swarm/hover"
+    file, out = trained.run.path / "config.json", tmp_path / "run"
+    assert train.main(["--config-file", str(file), "--steps", str(STEP), "--out", str(out)]) == 0
+    assert Run.open(out).task == TASK
 
 
 def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('task = "swarm/hover"\nsteps = 5\n[algorithm_config]\ngamma = 0.9\nactor = {hidden = [8, 8]}\n')
-    entry = join_content().find("swarm/hover")
+    entry = join_content().find(TASK)
     usual, parsed = launch.parse(entry, []), launch.parse(entry, ["--config-file", str(file)])
     assert command_line.read(file).task == "swarm/hover"
     assert (parsed.steps, parsed.num_envs) == (5, usual.num_envs)
@@ -104,7 +99,7 @@ def test_a_file_of_ones_own_says_only_what_differs(tmp_path):
 def test_a_file_that_is_wrong_is_refused_in_one_line(tmp_path, text, message):
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(EmbodiedError, match=message):
-        launch.parse(join_content().find("swarm/hover"), ["--config-file", str(tmp_path / "mine.toml")])
+        launch.parse(join_content().find(TASK), ["--config-file", str(tmp_path / "mine.toml")])
 
 
 @pytest.mark.parametrize(
@@ -126,14 +121,15 @@ def test_what_python_gets_wrong_is_said(settings, message):
 
 def test_names_make_folders_that_are_used_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--steps", str(STEP),
-             "--evaluate-episodes", "0", "--name", "gentle"]  # fmt: skip
+    words = [*SMALL, *PPO, "--steps", str(STEP), "--evaluate-episodes", "0",
+             "--name", "gentle"]  # fmt: skip
     assert train.main(words) == 0
     assert Run.open(tmp_path / "runs/swarm/hover/gentle").name == "gentle"
     with pytest.raises(EmbodiedError, match="is not empty"):
         inspect.unwrap(train.main)(words)
 
 
-def test_a_game_of_opposed_sides_is_no_team_that_earns_together():
+def test_a_game_of_opposed_sides_is_no_team_that_earns_together(monkeypatch):
+    monkeypatch.setattr("policies.training.task_session.make", make)  # it is refused before anything is compiled
     with pytest.raises(EmbodiedError, match="expected ppo or matd3"):
         embodied.train_policy("swarm/tag", algorithm="happo", num_envs=2, steps=64)

@@ -1,5 +1,8 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import jax.numpy as jnp
 import pytest
 import torch
 
@@ -15,11 +18,15 @@ from embodied.storage.runs import Run
 from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
 from policies.training.loading import load_policy
+from tests.kit.learning import PointMass
+from tests.kit.training import NUM_ENVS, make_once
+
+HOVER = "swarm/hover"
 
 
 @pytest.fixture(scope="module")
 def env() -> Env:
-    return embodied.make("swarm/hover", num_envs=2)
+    return make_once(HOVER, NUM_ENVS)
 
 
 def contents(size: int, actions: int) -> tuple[dict, dict]:
@@ -30,13 +37,13 @@ def contents(size: int, actions: int) -> tuple[dict, dict]:
 
 
 def observation(env: Env) -> dict[str, torch.Tensor]:
-    return {group: torch.zeros(2, size) for group, size in vector_sizes(env.observation_spec).items()}
+    return {group: torch.zeros(NUM_ENVS, size) for group, size in vector_sizes(env.observation_spec).items()}
 
 
 def test_zero_and_random_act_within_bounds(env: Env) -> None:
     assert not load_policy("zero", env)(observation(env)).any()
     first, again = (load_policy("random", env, seed=3)(observation(env)) for _ in range(2))
-    assert first.shape == (2, 4)
+    assert first.shape == (NUM_ENVS, 4)
     assert first.abs().max() <= 1
     assert torch.equal(first, again)
 
@@ -46,7 +53,7 @@ def test_a_checkpoint_and_a_run_give_the_same_policy(env: Env, tmp_path: Path) -
     with Run.create(tmp_path, "swarm/hover", {}) as run:
         saved = run.save(7, tensors, meta)
     actions = [load_policy(path, env)(observation(env)) for path in (saved, run.path, saved / "state.json")]
-    assert actions[0].shape == (2, 4)
+    assert actions[0].shape == (NUM_ENVS, 4)
     assert all(torch.equal(action, actions[0]) for action in actions)
 
 
@@ -95,8 +102,19 @@ def test_the_shipped_policy_of_a_suite_is_told_which_of_its_tasks_it_acts_in() -
     assert not torch.allclose(*actions)
 
 
-def test_the_expert_of_a_suite_is_each_task_s_own() -> None:
-    envs = {task: embodied.make(task, 2, seed=3) for task in ("manipulation/reach", "manipulation/button-press")}
+class Shown(PointMass):
+    """The point mass with a script that drives it to its own goal."""
+
+    task_state = None
+
+    def __init__(self, num_envs: int, goal: float) -> None:
+        super().__init__(num_envs)
+        self.task = SimpleNamespace(expert=lambda obs, state: jnp.clip(goal - obs["policy"], -1.0, 1.0))
+
+
+def test_the_expert_of_a_suite_is_each_task_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policies.training.loading.has_expert", lambda task: True)
+    envs: Any = {"left": Shown(2, -0.5), "right": Shown(2, 0.5)}
     joined = JoinedEnv(envs, told={name: one_hot(number, 2) for number, name in enumerate(envs)})
     obs = joined.reset()
     rule = load_policy("expert", joined)
@@ -126,8 +144,8 @@ def test_a_policy_of_one_s_own_is_named_by_its_file(env: Env, tmp_path: Path) ->
     """A function, or a class that is built with the environment; numpy arrays will do."""
     file = tmp_path / "mine.py"
     file.write_text(OWN)
-    assert torch.equal(load_policy(f"{file}:fall", env)(observation(env)), -torch.ones(2, 4))
-    assert torch.equal(load_policy(f"{file}:Climb", env)(observation(env)), torch.ones(2, 4))
+    assert torch.equal(load_policy(f"{file}:fall", env)(observation(env)), -torch.ones(NUM_ENVS, 4))
+    assert torch.equal(load_policy(f"{file}:Climb", env)(observation(env)), torch.ones(NUM_ENVS, 4))
     env.reset()
     env.step(load_policy(f"{file}:Climb", env)(observation(env)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 
@@ -12,14 +13,13 @@ from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from policies.training import launch, seeds
+from tests.kit.training import NUM_ENVS, PPO, SMALL, STEP, TASK
 
-SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
-         "--evaluate-episodes", "4"]  # fmt: skip
-STEP = 16 * 8  # environment steps per iteration
+pytestmark = pytest.mark.usefixtures("ppo_compiled")
 
 
 def settings(*words):
-    return launch.parse(join_content().find("swarm/hover"), [*SMALL, *words])
+    return launch.parse(join_content().find(TASK), [*SMALL, *PPO, "--evaluate-episodes", str(NUM_ENVS), *words])
 
 
 def test_a_cut_off_seed_goes_on_and_a_finished_one_stays(tmp_path, monkeypatch, capsys):
@@ -56,13 +56,11 @@ def test_a_seed_that_was_cut_off_before_its_first_checkpoint_begins_again(tmp_pa
     asked = settings("--seeds", "5", "--steps", str(STEP), "--out", str(tmp_path / "x"), "--evaluate-episodes", "0")
     one = dataclasses.replace(asked, seed=5, seeds=(), out=tmp_path / "x" / "seed-5")
     launch.start(one)
-    for path in (tmp_path / "x" / "seed-5" / "checkpoints").iterdir():
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
-    (tmp_path / "x" / "seed-5" / "result.json").unlink()
+    for path in (one.out / "checkpoints").iterdir():
+        shutil.rmtree(path)
+    (one.out / "result.json").unlink()
     assert seeds.train_seeds(asked, "") == 0
-    assert checkpoints.steps(tmp_path / "x" / "seed-5" / "checkpoints") == [STEP]
+    assert checkpoints.steps(one.out / "checkpoints") == [STEP]
 
 
 def test_without_a_name_the_folder_follows_from_the_settings():
