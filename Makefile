@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: setup format lint type test test-all build bench docs
+.PHONY: setup format lint type test test-changed test-all test-gpu build bench docs
 setup:  ## an environment with everything a developer needs
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install "torch==2.13.0"
@@ -17,10 +17,14 @@ lint:
 	$(BIN)/ruff check .
 type:
 	$(BIN)/pyright --pythonpath $(BIN)/python
-test:  ## the default run: at most 15 minutes on two cores
-	$(BIN)/pytest -n 2 --dist loadfile
-test-all:  ## with the slow ones
-	$(BIN)/pytest -m "not gpu"
+test:  ## every property once: at most 12 minutes on two cores, caches cold
+	$(BIN)/pytest -n 2
+test-changed:  ## tests that a change reaches, nearest first, at most some 4 minutes: make test-changed SINCE=main~3
+	$(BIN)/pytest -n 2 --changed $(SINCE)
+test-all:  ## with the slow ones, or a part of them: make test-all SHARD=2/12
+	$(BIN)/pytest -n 2 -m "not gpu" $(if $(SHARD),--shard $(SHARD))
+test-gpu:  ## on a machine with an NVIDIA GPU
+	$(BIN)/pytest -m gpu
 build:  ## sdist, wheel from it, and a smoke test of the wheel away from the checkout
 	rm -rf dist && $(BIN)/python -m build
 	$(PYTHON) -m venv build/smoke && build/smoke/bin/pip install -q "torch==2.13.0" dist/*.whl

@@ -46,7 +46,7 @@ class TaskEntry:
     training: str | None = None
     """Training defaults: a `policies.training.defaults.TrainConfig`."""
     variant_of: str | None = None
-    """The task that stands for this one in default test runs, where many tasks differ in one thing only."""
+    """The task that `embodied list` shows in place of this one, where many differ in one thing only."""
 
     def load(self) -> type[Task[Any]]:
         """Import the task's class."""

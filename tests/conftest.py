@@ -30,7 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import embodied  # noqa: F401
 
-pytest_plugins = ["tests.kit.budget", "tests.kit.schedule"]
+pytest_plugins = ["tests.kit.schedule", "tests.kit.budget", "tests.kit.changed"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

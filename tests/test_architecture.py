@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Iterator
-from pathlib import Path
+import re
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("embodied", "policies", "tasks", "sim2real")
+from tests.kit.import_graph import ROOT, all_modules, imports, modules, parsed
+
 ENTRIES = (
     "train", "evaluate", "play", "list", "bench", "collect", "curves", "ship", "snapshots", "sweep.__main__",
     "ladder.__main__",
@@ -18,35 +16,6 @@ ENTRIES = (
 """Commands in `embodied/` that join mechanism and content: they parse a command line, call and print."""
 MOST_MODULES = 12
 """Modules side by side in a folder: as many as a reader takes in at a glance."""
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@functools.cache
-def modules() -> dict[str, Path]:
-    files = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    return {module_name(path): path for path in sorted(files)}
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Every module that a file imports, in functions and for types as well."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
-            known = [name for name in submodules if name in modules()]
-            yield from known
-            if len(known) < len(submodules):
-                yield node.module
-
-
-@functools.cache
-def imports() -> dict[str, frozenset[str]]:
-    return {name: frozenset(set(imported(path)) & modules().keys()) - {name} for name, path in modules().items()}
 
 
 def circles(graph: dict[str, frozenset[str]]) -> list[list[str]]:
@@ -111,13 +80,15 @@ def test_no_folder_is_crowded() -> None:
     assert {folder: count for folder, count in folders.items() if count > MOST_MODULES} == {}
 
 
+REACHED = r"\.(stepper|_?simulator)\b"
+
+
 def test_nobody_reaches_through_the_environment_to_its_simulator() -> None:
     places = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for top in (*PACKAGES, "tests", "benchmarks", "examples")
-        for path in (ROOT / top).rglob("*.py")
-        if not path.is_relative_to(ROOT / "embodied" / "env")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{name}:{node.lineno}"
+        for name, path in all_modules().items()
+        if not path.is_relative_to(ROOT / "embodied" / "env") and re.search(REACHED, path.read_text(encoding="utf-8"))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and node.attr in ("stepper", "simulator", "_simulator")
         and not (isinstance(node.value, ast.Name) and node.value.id == "self")
     ]  # fmt: skip

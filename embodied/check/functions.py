@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,50 +25,97 @@ KEY = jax.ShapeDtypeStruct((2,), np.uint32)
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
-    """What a task's hooks are traced with."""
+class Trace:
+    """A hook as JAX sees it."""
 
-    world: World
-    state: Any
-    action: jax.ShapeDtypeStruct
-    command: Any
-    """What `process_action` returns."""
+    result: Any
+    """Shapes and dtypes of what it returns, in its structure."""
+    text: str
+    """The program, without addresses of objects."""
+    constants: list[bytes]
+    """Arrays that stand in it."""
 
-
-def arguments(task: Task[Any]) -> Arguments:
-    """Shapes of everything that an episode hands to the hooks."""
-    world = jax.eval_shape(lambda: World.zeros(task.model))
-    state = jax.eval_shape(task.reset, KEY).task_state
-    action = jax.ShapeDtypeStruct(task.action_shape, np.float32)
-    command, _ = jax.eval_shape(task.process_action, world, state, action, KEY)
-    return Arguments(world, state, action, command)
+    @property
+    def program(self) -> tuple[str, list[bytes]]:
+        """What is the same in two traces of a pure function."""
+        return self.text, self.constants
 
 
-def traced(task: Task[Any]) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
-    """Hook -> its function and what it is called with, in the order of a control step."""
-    given = arguments(task)
-    yield "reset", task.reset, (KEY,)
-    yield "restart", task.restart, (KEY, given.state)
-    yield "process_action", task.process_action, (given.world, given.state, given.action, KEY)
-    yield "apply_action", task.apply_action, (given.world, given.state, given.command)
-    yield "post_step", task.post_step, (given.world, given.state, given.action, KEY)
-    yield "rewards", task.rewards, (given.world, given.state, given.action)
-    yield "outcome", task.outcome, (given.world, given.state)
-    yield "metrics", task.metrics, (given.world, given.state)
-    yield "observe", task.observe, (given.world, given.state, KEY)
-    yield "keypoints", task.keypoints, (given.world, given.state)
+class Traces:
+    """A task's hooks, each traced once for all checks; what one hook takes is what another returns."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        """Nothing is traced before it is asked for."""
+        self.task = task
+        self._known: dict[str, Trace] = {}
+
+    def __getitem__(self, hook: str) -> Trace:
+        if hook not in self._known:
+            self._known[hook] = self.anew(hook)
+        return self._known[hook]
+
+    def anew(self, hook: str) -> Trace:
+        """Trace a hook, whether or not it was before."""
+        function: Callable[..., Any] = getattr(self.task, hook)
+        given = self._given(hook)
+        closed: Any
+        closed, result = jax.make_jaxpr(lambda *values: function(*values), return_shape=True)(*given)
+        constants = [np.asarray(constant).tobytes() for constant in closed.consts if _is_number(constant)]
+        return Trace(result, re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr)), constants)
+
+    @functools.cached_property
+    def world(self) -> World:
+        return jax.eval_shape(lambda: World.zeros(self.task.model))
+
+    @property
+    def state(self) -> Any:
+        return self["reset"].result.task_state
+
+    @property
+    def command(self) -> Any:
+        """What `process_action` returns beside the state."""
+        return self["process_action"].result[0]
+
+    def _given(self, hook: str) -> tuple[Any, ...]:
+        """Shapes of what an episode hands to a hook."""
+        if hook == "reset":
+            return (KEY,)
+        if hook == "restart":
+            return (KEY, self.state)
+        action = jax.ShapeDtypeStruct(self.task.action_shape, np.float32)
+        further = {
+            "process_action": lambda: (action, KEY),
+            "apply_action": lambda: (self.command,),
+            "post_step": lambda: (action, KEY),
+            "rewards": lambda: (action,),
+            "observe": lambda: (KEY,),
+        }
+        return (self.world, self.state, *further.get(hook, tuple)())
+
+
+HOOKS = (
+    "reset", "restart", "process_action", "apply_action", "post_step", "rewards", "outcome", "metrics", "observe",
+    "keypoints",
+)  # fmt: skip
+"""Hooks that are traced, in the order of a control step."""
+
+
+@functools.lru_cache(maxsize=4)
+def traces(task: Task[Any]) -> Traces:
+    """The traces of a task, kept for the checks that follow."""
+    return Traces(task)
 
 
 def state_keeps_its_structure(task: Task[Any]) -> Iterator[Finding]:
     """Every hook that returns the task's state returns it with the fields, shapes and dtypes of the reset state."""
-    reset = jax.eval_shape(task.reset, KEY)
+    seen = traces(task)
+    reset = seen["reset"].result
     yield from _reset_fits(task, reset)
-    for hook, function, given in traced(task):
-        if hook in ("restart", "process_action", "apply_action", "post_step"):
-            result = jax.eval_shape(function, *given)
-            state = result.task_state if hook == "restart" else result if hook == "post_step" else result[1]
-            yield from _same_tree(task, hook, state, reset.task_state)
-    observed = jax.eval_shape(task.observe, *_observed_with(task, reset))
+    for hook in ("restart", "process_action", "apply_action", "post_step"):
+        result = seen[hook].result
+        state = result.task_state if hook == "restart" else result if hook == "post_step" else result[1]
+        yield from _same_tree(task, hook, state, reset.task_state)
+    observed = seen["observe"].result
     if POLICY not in observed:
         yield Finding(
             "observation",
@@ -79,8 +127,7 @@ def state_keeps_its_structure(task: Task[Any]) -> Iterator[Finding]:
 
 def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
     """`rewards` returns exactly the terms that `reward_weights` names, each a number (for each agent)."""
-    given, weights = arguments(task), dict(task.reward_weights)
-    terms = jax.eval_shape(task.rewards, given.world, given.state, given.action)
+    weights, terms = dict(task.reward_weights), traces(task)["rewards"].result
     look = place_of(task, "rewards")
     for name in sorted(set(terms) - set(weights)):
         yield Finding(f"reward term {name!r}", "it has no weight", f"one of {listing(weights)}", look)
@@ -107,8 +154,7 @@ def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
 
 def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
     """What the instruction is about is one place each, for cameras to look for."""
-    given = arguments(task)
-    for name, place in jax.eval_shape(task.keypoints, given.world, given.state).items():
+    for name, place in traces(task)["keypoints"].result.items():
         if place.shape != (3,):
             look = place_of(task, "keypoints")
             yield Finding(f"keypoint {name!r}", f"its shape is {place.shape}", "(3,), m in the world frame", look)
@@ -117,7 +163,7 @@ def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
     """What a robot is told, in a deployment or by a person who steers, is in the task's state, and measured number by
     number; setpoints are as many as there are names."""
-    given = arguments(task)
+    given = traces(task)
     flat = jax.tree_util.tree_flatten_with_path(given.state)[0]
     fields = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
     for hook in ("commands", "first_commands"):
@@ -147,8 +193,7 @@ def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
 
 def outcomes_are_flags(task: Task[Any]) -> Iterator[Finding]:
     """Success and failure are one bool each."""
-    given = arguments(task)
-    outcome = jax.eval_shape(task.outcome, given.world, given.state)
+    outcome = traces(task)["outcome"].result
     for name in ("success", "failure"):
         flag = getattr(outcome, name)
         if (flag.shape, flag.dtype) != ((), np.dtype(bool)):
@@ -159,10 +204,11 @@ def outcomes_are_flags(task: Task[Any]) -> Iterator[Finding]:
 
 def functions_are_pure(task: Task[Any]) -> Iterator[Finding]:
     """Traced twice, each hook is the same function, and the task keeps nothing of it: no clock, no numpy randomness."""
-    arguments(task)  # what is computed once and kept, is now
+    seen = traces(task)
+    first = {hook: seen[hook].program for hook in HOOKS}  # what is computed once and kept, is now
     before = dict(vars(task.unwrapped))
-    for hook, function, given in traced(task):
-        if _program(function, given) != _program(function, given):
+    for hook in HOOKS:
+        if seen.anew(hook).program != first[hook]:
             yield Finding(
                 hook,
                 "it is another function each time it is traced: it reads a clock, numpy's or Python's random numbers, "
@@ -184,8 +230,8 @@ def variations_are_real(task: Task[Any]) -> Iterator[Finding]:
     look = place_of(task, "declared_terms")
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Finding(f"variation {name!r}", "it is declared twice", "names that differ", look)
-    reset = jax.eval_shape(task.reset, KEY)
-    fields = {field.name for field in dataclasses.fields(reset.task_state)} if reset.task_state is not None else set()
+    state = traces(task).state
+    fields = {field.name for field in dataclasses.fields(state)} if state is not None else set()
     for term in task.terms:
         if not term.ranges and not term.no_range:
             yield Finding(
@@ -198,10 +244,6 @@ def variations_are_real(task: Task[Any]) -> Iterator[Finding]:
                 f"one of {listing(fields)}",
                 look,
             )
-
-
-def _observed_with(task: Task[Any], reset: ResetState[Any]) -> tuple[Any, Any, Any]:
-    return jax.eval_shape(lambda: World.zeros(task.model)), reset.task_state, KEY
 
 
 def _reset_fits(task: Task[Any], reset: ResetState[Any]) -> Iterator[Finding]:
@@ -235,13 +277,6 @@ def _same_tree(task: Task[Any], hook: str, state: Any, reset: Any) -> Iterator[F
                 f"{one.dtype} of shape {one.shape}, as at reset",
                 look,
             )
-
-
-def _program(function: Callable[..., Any], given: tuple[Any, ...]) -> tuple[str, list[bytes]]:
-    """What a function computes, as text and constants; two traces of a pure function agree."""
-    closed: Any = jax.make_jaxpr(lambda *values: function(*values))(*given)
-    text = re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr))
-    return text, [np.asarray(constant).tobytes() for constant in closed.consts if _is_number(constant)]
 
 
 def _is_number(constant: Any) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 
@@ -64,10 +63,10 @@ def every_term_of_every_observation_varies(env: Env) -> Iterator[Finding]:
     if not constant:
         return
     key = jax.random.PRNGKey(0)
-    world, state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), (env.world(), env.task_state))
+    world, state = jax.tree.map(lambda leaf: np.asarray(leaf[0]), (env.world(), env.task_state))
     worlds = [world, world, world, shifted(world, 1)]
     states = [state, shifted(state, 10), shifted(state, -10), state]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *zip(worlds, states, strict=True))
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *zip(worlds, states, strict=True))
     seen = jax.jit(jax.vmap(lambda both: env.task.observe(both[0], both[1], key)))(stacked)
     for group, term, value in constant:
         values = np.asarray(seen[group][term])

@@ -18,19 +18,25 @@ import pytest
 COSTS = Path(__file__).with_name("costs.json")
 UNKNOWN = 5.0  # s of processor time of a unit that no full run has met
 BY_PARAMETER = ("tests/tasks/test_contract.py",)
-"""Files whose tests are grouped by what stands in their brackets."""
+"""Files whose tests are grouped by what stands in their brackets before a colon."""
 
 
 def unit_of(nodeid: str) -> str:
     """The unit that a test belongs to: its file, or file and parameter."""
     file, _, name = nodeid.partition("::")
-    _, bracket, parameter = name.partition("[")
-    return f"{file}[{parameter}" if bracket and file in BY_PARAMETER else file
+    parameter, colon, _ = name.partition("[")[2].partition(":")
+    return f"{file}[{parameter}]" if colon and file in BY_PARAMETER else file
 
 
-def read_costs(slow: bool) -> Mapping[str, float]:
-    """Unit -> s of processor time of its default tests, or of its slow ones."""
-    return json.loads(COSTS.read_text(encoding="utf-8"))["slow" if slow else "default"] if COSTS.exists() else {}
+def read_costs(marks: str = "not slow") -> Mapping[str, float]:
+    """Unit -> s of processor time of the tests that an expression of marks, as of `-m`, asks for."""
+    known: dict[str, dict[str, float]] = json.loads(COSTS.read_text(encoding="utf-8")) if COSTS.exists() else {}
+    kinds = ["default"] if "not slow" in marks else ["slow"] if "slow" in marks else ["default", "slow"]
+    costs: dict[str, float] = {}
+    for kind in kinds:
+        for unit, seconds in known.get(kind, {}).items():
+            costs[unit] = costs.get(unit, 0.0) + seconds
+    return costs
 
 
 def write_costs(found: Mapping[str, Mapping[str, float]]) -> None:
@@ -76,7 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the units that marks and names have left, dearest first; keep one shard of them."""
-    costs = read_costs(slow="slow" in config.option.markexpr and "not slow" not in config.option.markexpr)
+    costs = read_costs(config.option.markexpr)
     units = {item.nodeid: unit_of(item.nodeid) for item in items}
     if config.option.shard:
         kept = shard(units.values(), costs, *parsed_shard(config.option.shard))

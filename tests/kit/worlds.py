@@ -20,6 +20,7 @@ from embodied.env.env import Env
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
 from tests.kit.budget import sharing
+from tests.kit.toy_tasks import Ball
 
 NUM_ENVS = 8
 
@@ -27,10 +28,11 @@ NUM_ENVS = 8
 @functools.cache
 def task_of(name: str) -> Task[Any]:
     """A registered task with its default options."""
-    return join_content()[name].load()()
+    with sharing(f"task {name}"):
+        return join_content()[name].load()()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def world(name: str, engine: str | None = None, num_envs: int = NUM_ENVS) -> Env:
     """Environments of a registered task with its default options, whose step and restart are compiled."""
     engine = engine or default_engine(join_content()[name])
@@ -38,13 +40,38 @@ def world(name: str, engine: str | None = None, num_envs: int = NUM_ENVS) -> Env
         env = make(name, num_envs, engine, device="cpu")
         env.reset(seed=0)
         env.step(torch.zeros(env.action_shape))
+        env.episode_length = torch.full((num_envs,), env.max_episode_steps - 1)
+        env.step(torch.zeros(env.action_shape))
     return env
+
+
+@functools.cache
+def every_engine() -> None:
+    """Import what the engines stand on, so that no test pays for it."""
+    with sharing("imports of engines"):
+        for engine in ("mjx-jax", "mjx-warp", "brax"):
+            build_env(Ball(), engine, 1)
 
 
 @functools.cache
 def toy_world(task_type: type[Task[Any]], engine: str, num_envs: int) -> Env:
     """The same of a task that stands in the tests; `mjx-jax` and `mjx-warp` name an implementation."""
-    return build_env(task_type(), engine, num_envs)
+    with sharing(f"{task_type.__name__} on {engine}, {num_envs}"):
+        env = build_env(task_type(), engine, num_envs)
+        env.reset()
+        # Twice to the time limit: what follows a restart is compiled as well.
+        for _ in range(2):
+            env.episode_length = torch.full((num_envs,), env.max_episode_steps - 1)
+            env.step(torch.zeros(env.action_shape))
+        env.world()
+        env.statistics()
+    return env
+
+
+@functools.cache
+def toy_task(task_type: type[Task[Any]]) -> Task[Any]:
+    """A task that stands in the tests, for what needs no environment."""
+    return task_type()
 
 
 def build_env(task: Task[Any], engine: str, num_envs: int, seed: int = 0, **options: Any) -> Env:

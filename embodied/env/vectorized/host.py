@@ -29,6 +29,8 @@ from embodied.env.vectorized.base import (
 )
 from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals
 
+FEW = 8  # environments that compile sooner when all restart with each that ends
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,8 @@ class HostSimulator:
     ) -> None:
         """Prepare the compiled functions; they compile at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
-        self.chunk = max(1, num_envs // CHUNKS)
+        # Few restart together: that is the shape of the first reset, whose program serves.
+        self.chunk = num_envs if num_envs <= FEW else max(1, num_envs // CHUNKS)
         self._state: HostState | None = None
         self._world: World | None = None
         self._diverged_state: DivergedState | None = None
