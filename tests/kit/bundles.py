@@ -1,18 +1,38 @@
-"""Small policies and contracts to export, and C code compiled into this process."""
+"""Small policies and contracts to export, bundles that are exported once a worker, and C code in this process.
+
+Tests of what reads a bundle take `small_bundle()` and change a copy of it; `reseal` hides a change as a forger would.
+"""
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import functools
+import hashlib
+import json
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 import torch
 
+from embodied.core.task import Task
+from embodied.storage.files import seal
 from policies.networks.build import make_actor
 from policies.networks.mlp import MLP, Activation, NetworkConfig
 from policies.policy import NormalizedActor, Policy
+from sim2real import export
+from sim2real.bundles.files import MANIFEST
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.describe import describe
+from sim2real.contract.describe_step import Described, describe_step
+from sim2real.deployment.policies import ShippedPolicy
+from sim2real.graphs.control import nominal
+from tests.kit.budget import sharing
+from tests.kit.worlds import task_of
 
 INPUTS, ACTIONS = 9, 3
 FLOATS = ctypes.POINTER(ctypes.c_float)
@@ -59,6 +79,72 @@ def small_contract(task: str = "family/task") -> Contract:
         latency=(0.0, 0.01),
         max_tilt=1.0,
     )
+
+
+@functools.cache
+def _shelf() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="bundles-")
+
+
+def folder_of(name: str) -> Path:
+    """A folder for what tests share; it goes when the worker ends."""
+    folder = Path(_shelf().name) / name
+    folder.mkdir(parents=True)
+    return folder
+
+
+@functools.cache
+def small_bundle() -> Path:
+    """The bundle of `small_policy` and `small_contract`; tests that change anything change a copy."""
+    with sharing("small bundle"):
+        return export.write(folder_of("small") / "bundle", small_policy(), small_contract()).path
+
+
+@functools.cache
+def shipped_bundle(task: str) -> Path:
+    """The bundle of the policy shipped for a task, from the command line; tests change copies only."""
+    with sharing(f"bundle of {task}"):
+        folder = folder_of(task) / "bundle"
+        assert export.main([task, "--out", str(folder)]) == 0
+    return folder
+
+
+@functools.cache
+def contract_of(task: str) -> Contract:
+    """The contract of a registered task with its default options."""
+    with sharing(f"contract of {task}"):
+        return describe(task_of(task), task)
+
+
+def quick(task: Task[Any]) -> Task[Any]:
+    """A task without variations whose reset is one program, instead of hundreds of single operations."""
+    plain = copy.copy(nominal(task))
+    setattr(plain, "reset", jax.jit(plain.reset))  # noqa: B010  (no type checker lets a method be replaced)
+    return plain
+
+
+@functools.cache
+def described(task: str) -> Described:
+    """The whole control step of a registered task, without a policy."""
+    with sharing(f"control step of {task}"):
+        return describe_step(quick(task_of(task)), task)
+
+
+@functools.cache
+def shipped_policy(task: str) -> ShippedPolicy:
+    """The policy shipped for a task, with its contract."""
+    with sharing(f"policy of {task}"):
+        return ShippedPolicy(task)
+
+
+def reseal(folder: Path) -> None:
+    """Make the manifest agree with whatever the files hold now: what a forger would do."""
+    document = json.loads((folder / MANIFEST).read_bytes())
+    del document["sha256"]
+    for name, entry in document["files"].items():
+        data = (folder / name).read_bytes()
+        entry["bytes"], entry["sha256"] = len(data), hashlib.sha256(data).hexdigest()
+    (folder / MANIFEST).write_bytes(seal(document))
 
 
 def observations(policy: Policy, count: int = 300) -> np.ndarray:

@@ -1,11 +1,14 @@
-"""A robot that does as it is told, on a simulated clock, and remembers every target it was sent."""
+"""Robots and what they are made of, without any: they do as they are told, and remember every target they were sent.
+
+`FakeRobot` lives on a simulated clock; `Device` has the interface of LeRobot's robots.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -125,3 +128,41 @@ class Sink:
         """One row."""
         assert len(values) == len(names)
         self.rows.setdefault(channel, []).append((time, np.array(values), names, unit))
+
+
+class Bus:
+    """Motors' torque."""
+
+    def __init__(self) -> None:
+        self.enabled: list[bool] = []
+
+    def disable_torque(self) -> None:
+        self.enabled.append(False)
+
+    def enable_torque(self) -> None:
+        self.enabled.append(True)
+
+
+class Device:
+    """Motors in degrees that are at once where they are told to be, and tremble."""
+
+    def __init__(self, motors: tuple[str, ...] = ("j0", "j1", "j2"), bus: bool = True) -> None:
+        self.at = {f"{motor}.pos": 0.0 for motor in motors}
+        self.sent: list[dict[str, float]] = []
+        self.log: list[str] = []
+        if bus:
+            self.bus = Bus()
+
+    def connect(self) -> None:
+        self.log.append("connect")
+
+    def get_observation(self) -> dict[str, Any]:
+        tremble = 0.01 * math.sin(len(self.log) + 10 * len(self.sent))
+        return {**{key: value + tremble for key, value in self.at.items()}, "camera": object()}
+
+    def send_action(self, action: dict[str, float]) -> None:
+        self.sent.append(action)
+        self.at |= action
+
+    def disconnect(self) -> None:
+        self.log.append("disconnect")

@@ -13,44 +13,7 @@ from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import RobotError
 from sim2real.robots.lerobot import LeRobot, LeRobotOptions, Units, connect, fitted
-from tests.kit.fakes import Sway, given, leg
-
-
-class Bus:
-    """Motors' torque."""
-
-    def __init__(self):
-        self.enabled = []
-
-    def disable_torque(self):
-        self.enabled.append(False)
-
-    def enable_torque(self):
-        self.enabled.append(True)
-
-
-class Device:
-    """Motors in degrees that are at once where they are told to be, and tremble."""
-
-    def __init__(self, motors=("j0", "j1", "j2"), bus=True):
-        self.at = {f"{motor}.pos": 0.0 for motor in motors}
-        self.sent, self.log = [], []
-        if bus:
-            self.bus = Bus()
-
-    def connect(self):
-        self.log.append("connect")
-
-    def get_observation(self):
-        tremble = 0.01 * math.sin(len(self.log) + 10 * len(self.sent))
-        return {**{key: value + tremble for key, value in self.at.items()}, "camera": object()}
-
-    def send_action(self, action):
-        self.sent.append(action)
-        self.at |= action
-
-    def disconnect(self):
-        self.log.append("disconnect")
+from tests.kit.fakes import Device, Sway, given, leg
 
 
 def test_degrees_signs_and_offsets():

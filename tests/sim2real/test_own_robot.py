@@ -37,6 +37,8 @@ from sim2real.robots import registry
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_models import model_of
 from sim2real.robots.simulation.simulated import SimulatedOptions
+from tests.kit.bundles import contract_of
+from tests.kit.fakes import given
 from tests.kit.robots import arm, biped, quadruped
 
 pytest.importorskip("onnx")
@@ -74,9 +76,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def copied(original: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
     """A file and a bundle of its own, as if it had been trained with."""
-    file = tmp_path / "spot.urdf"
-    shutil.copy(original[0], file)
-    contract = describe(task_of(file), TASK)
+    file = Path(shutil.copy(original[0], tmp_path / "spot.urdf"))
+    contract = bundle.load(original[1]).contract
+    contract = dataclasses.replace(contract, model=dataclasses.replace(given(contract.model), path=str(file)))
     policy = quiet_policy(contract.observation_size, contract.action_size)
     export.write(tmp_path / "bundle", policy, contract)
     return file, tmp_path / "bundle"
@@ -89,9 +91,8 @@ def test_the_contract_says_what_the_file_says(original: tuple[Path, Path]) -> No
     names = [joint.name for joint in contract.joints]
     assert names == list(task.robot.joint_names) == [actuator.joint for actuator in contract.actuators]
     assert contract.robot == "spot"
-    assert contract.model is not None
-    assert contract.model.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert contract.model.path == str(file)
+    assert given(contract.model).sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert given(contract.model).path == str(file)
     model = task.model
     for joint, actuator in zip(contract.joints, contract.actuators, strict=True):
         servo, part = model.actuator(actuator.name), model.joint(joint.name)
@@ -105,7 +106,7 @@ def test_the_contract_says_what_the_file_says(original: tuple[Path, Path]) -> No
     np.testing.assert_allclose(contract.row("offset"), task.layout.stance, atol=1e-6)
     np.testing.assert_allclose(contract.joint_row("default"), task.layout.home, atol=1e-6)
     text = (folder / "README.md").read_text()
-    assert contract.model.sha256 in text
+    assert given(contract.model).sha256 in text
     assert "--robot-file" in text
 
 
@@ -126,16 +127,14 @@ def test_joints_come_in_the_owners_order(tmp_path: Path) -> None:
     (tmp_path / "robot.toml").write_text(f"joints = {usual[::-1]}\n")
     turned = describe(task_of(file), TASK)
     assert [joint.name for joint in turned.joints] == usual[::-1]
-    assert turned.model is not None
-    assert turned.model.description
+    assert given(turned.model).description
 
 
 def test_a_bundle_of_our_own_robots_is_written_as_ever() -> None:
-    task: Any = join_content()["swarm/hover"].load()
-    assert json.loads(document.contract_text(describe(task(), "swarm/hover")))["model"] is None
+    assert json.loads(document.contract_text(contract_of("swarm/hover")))["model"] is None
 
 
-@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+@pytest.mark.parametrize("engine", ["mujoco", pytest.param("pybullet", marks=pytest.mark.slow)])
 def test_a_bundle_runs_on_simulated_robots(original: tuple[Path, Path], engine: str, tmp_path: Path) -> None:
     if engine == "pybullet":
         pytest.importorskip("pybullet")
@@ -145,6 +144,18 @@ def test_a_bundle_runs_on_simulated_robots(original: tuple[Path, Path], engine: 
     assert said["task"]["seconds"] == pytest.approx(0.3)
     assert not said["task"]["failed"]
     assert math.isfinite(said["task"]["metrics"]["velocity_error"])
+
+
+def test_a_bundle_moves_the_robot_in_pybullet_too(original: tuple[Path, Path]) -> None:
+    pytest.importorskip("pybullet")
+    contract = bundle.load(original[1]).contract
+    robot = registry.connect("pybullet", contract, SimulatedOptions(realtime=False, noise=0.0))
+    before = given(robot.read().joint_pos)
+    np.testing.assert_allclose(before, contract.joint_row("default"), atol=0.05)
+    robot.write(contract.row("offset") + 0.1)
+    robot.sleep_until(0.2)
+    moved = given(robot.read().joint_pos) - before
+    assert ((moved > 0.02) & (moved < 0.2)).mean() > 0.5
 
 
 def test_the_simulated_robot_observes_as_the_task(original: tuple[Path, Path]) -> None:
@@ -188,9 +199,8 @@ def test_a_file_that_was_changed_is_refused(copied: tuple[Path, Path]) -> None:
 
 def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     _, folder = copied
-    hover: Any = join_content()["swarm/hover"].load()
     with pytest.raises(EmbodiedError, match=r"--robot-file x\.urdf: the crazyflie of this policy comes with embodied"):
-        model_of(describe(hover(), "swarm/hover"), ModelMismatch(), Path("x.urdf"))
+        model_of(contract_of("swarm/hover"), ModelMismatch(), Path("x.urdf"))
     broken = json.loads((folder / "contract.json").read_text())
     broken["model"]["path"] = 7
     with pytest.raises(EmbodiedError, match="path is 7; expected text"):
@@ -216,10 +226,9 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     with pytest.raises(SystemExit):
         export.main([str(run.path), "--out", str(out)])
     assert "spot.urdf: No such file" in capsys.readouterr().err.replace("\n", "")
-    assert export.main([str(run.path), "--out", str(out), "--robot", str(tmp_path / "moved.urdf")]) == 0
-    model = bundle.load(out).contract.model
-    assert model is not None
-    assert Path(model.path).name == "moved.urdf"
+    _, found, name = export.trained(str(run.path), tmp_path / "moved.urdf")
+    assert name == TASK
+    assert found.config.robot == str(tmp_path / "moved.urdf")
 
 
 def test_a_task_is_described_for_its_robot(tmp_path: Path) -> None:
@@ -253,7 +262,7 @@ def test_limits_are_the_files(tmp_path: Path) -> None:
 def test_excitation_moves_every_joint_within_its_limits(text: str, tmp_path: Path) -> None:
     file = tmp_path / "robot.urdf"
     file.write_text(text)
-    made = excite(ExcitationConfig(str(file), seconds=3.0, ramp=0.5))
+    made = excite(ExcitationConfig(str(file), seconds=1.5, ramp=0.3, low=0.5))
     moved = made.expected["joint_pos"].values
     assert (np.ptp(moved, axis=0) > 0.05).all()
     assert ((made.limits.lower < moved) & (moved < made.limits.upper)).all()

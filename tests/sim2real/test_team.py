@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 
 from embodied.core.episode import flatten_observation
+from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from sim2real import deploy
 from sim2real.contract.contract import COMMAND
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.policies import ShippedPolicy, load
+from sim2real.deployment.policies import ShippedPolicy
 from sim2real.deployment.team import run_together
 from sim2real.graphs.control import ControlGraph, nominal
 from sim2real.graphs.sources import Sources
 from sim2real.robots import registry
 from sim2real.robots.simulation.lockstep import Lockstep
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
+from tests.kit.bundles import shipped_policy
+from tests.kit.worlds import jitted
 
 FORMATION = "swarm/formation"
 TEAMS = {
@@ -30,21 +33,60 @@ TEAMS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+GRAPHS = [pytest.param(name, marks=() if name == FORMATION else pytest.mark.slow) for name in TEAMS]
+
+
+@pytest.fixture
 def formation() -> ShippedPolicy:
-    return ShippedPolicy(FORMATION)
+    return shipped_policy(FORMATION)
+
+
+def team_of(name):
+    """The task without variations, of a few."""
+    kind = join_content()[name].load()
+    quiet = {"range_noise": 0.0, "bearing_noise": 0.0} if name == "swarm/pursuit" else {}
+    return nominal(kind(kind.config_type(agents=TEAMS[name], **quiet)))
 
 
 @pytest.mark.parametrize("name", TEAMS)
+def test_whoever_a_robot_of_a_team_is_it_sees_itself_as_the_first(name):
+    """In any world and state, whose numbers are drawn here, since no episode needs to have led to them."""
+    task = team_of(name)
+    rng, key = np.random.default_rng(0), jax.random.key(2)
+    drawn = jax.eval_shape(task.reset, key).task_state
+    state = jax.tree.map(lambda leaf: numbers(rng, leaf), drawn)
+    world = World.posed(task.model, rng.uniform(-1, 1, task.model.nq), rng.uniform(-1, 1, task.model.nv))
+
+    @jax.jit
+    def seen(world, state):
+        def by(agent):
+            own, told = task.seen_by(world, state, agent)
+            return shown(task)(own, task.post_step(own, told, np.zeros(task.action_shape), key), key)[0]
+
+        stepped = task.post_step(world, state, np.zeros(task.action_shape), key)
+        return shown(task)(world, stepped, key), jax.vmap(by)(np.arange(TEAMS[name]))
+
+    whole, own = seen(world, state)
+    assert np.ptp(whole, axis=0).max() > 0.1
+    np.testing.assert_allclose(own, whole, atol=2e-5)
+
+
+def numbers(rng, leaf):
+    """Random ones of a shape and a type."""
+    if np.issubdtype(leaf.dtype, np.floating):
+        return rng.uniform(0.1, 1, leaf.shape).astype(leaf.dtype)
+    return np.zeros(leaf.shape, leaf.dtype)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
 def test_every_robot_of_a_team_sees_what_the_task_shows_it(name):
-    kind = join_content()[name].load()
-    quiet = {"range_noise": 0.0, "bearing_noise": 0.0} if name == "swarm/pursuit" else {}
-    task = nominal(kind(kind.config_type(agents=TEAMS[name], **quiet)))
+    task = team_of(name)
     control, sources = ControlGraph.of(task), Sources(task.model)
     world, state = moving(task)
-    whole = np.asarray(shown(task)(world, state, jax.random.key(2)))
+    whole = np.asarray(jax.jit(shown(task))(world, state, jax.random.key(2)))
+    seen_by = jax.jit(task.seen_by)
     for agent in range(TEAMS[name]):
-        seen, told = jax.jit(task.seen_by)(world, state, agent)
+        seen, told = seen_by(world, state, agent)
         given = sources.values(*(np.asarray(part) for part in (seen.qpos, seen.qvel, seen.sensordata)))
         inputs = {one.name: given[one.name] for one in control.sources}
         for one in control.told:
@@ -73,19 +115,28 @@ def shown(task):
 
 def moving(task):
     """A world and a state in which no two drones are alike."""
-    start = jax.jit(task.reset)(jax.random.key(3))
+    rng = np.random.default_rng(0)
+    *_, (world, state) = episode(task, 3, 4, lambda world, state, key: rng.uniform(-1, 1, task.action_shape))
+    return world, state
+
+
+def episode(task, seed, steps, act):
+    """World and state before each of some control steps, and after the last; `act` gives the actions."""
+    start = jitted(task.reset)(jax.random.key(seed))
     engine: Any = make_engine("mujoco", task, 1)
     engine.reset(np.arange(1), jax.tree.map(lambda value: np.asarray(value)[None], start))
-    rng, state = np.random.default_rng(0), start.task_state
-    process, apply, post = jax.jit(task.process_action), jax.jit(task.apply_action), jax.jit(task.post_step)
-    for step in range(4):
-        key, action = jax.random.key(step), rng.uniform(-1, 1, task.action_shape).astype(np.float32)
+    state = start.task_state
+    process, apply, post = jitted(task.process_action), jitted(task.apply_action), jitted(task.post_step)
+    for step in range(steps):
+        yield world_of(engine), state
+        key = jax.random.key(step)
+        action = np.asarray(act(world_of(engine), state, key), np.float32)
         command, state = process(world_of(engine), state, action, key)
         for _ in range(task.timing.substeps):
             control, state = apply(world_of(engine), state, command)
             engine.step(jax.tree.map(lambda value: np.asarray(value)[None], control), 1)
         state = post(world_of(engine), state, action, key)
-    return world_of(engine), state
+    yield world_of(engine), state
 
 
 def world_of(engine):
@@ -114,31 +165,23 @@ def rehearsed(policy, seconds, **options):
 
 
 def test_without_latency_and_losses_a_rehearsal_is_the_task_with_its_policy(formation):
-    reports, first, seen = rehearsed(formation, 0.5)
+    steps = 8
+    reports, first, seen = rehearsed(formation, (steps + 1) / 50)
     assert len(reports) == 8
     assert all(report.whole for report in reports), [report.reason for report in reports]
     task = first.model.task
-    start = jax.jit(task.reset)(jax.random.key(0))
-    engine: Any = make_engine("mujoco", task, 1)
-    engine.reset(np.arange(1), jax.tree.map(lambda value: np.asarray(value)[None], start))
-    state, expected = start.task_state, []
-    observe, process = jax.jit(shown(task)), jax.jit(task.process_action)
-    apply, post = jax.jit(task.apply_action), jax.jit(task.post_step)
-    for step in range(24):
-        key, world = jax.random.key(step), world_of(engine)
-        expected.append(world.qpos.reshape(-1, 7)[:, :3].copy())
-        action = np.stack([formation.run(np.array(row))[0] for row in observe(world, state, key)])
-        command, state = process(world, state, action, key)
-        for _ in range(task.timing.substeps):
-            control, state = apply(world_of(engine), state, command)
-            engine.step(jax.tree.map(lambda value: np.asarray(value)[None], control), 1)
-        state = post(world_of(engine), state, action, key)
-    np.testing.assert_allclose(seen[3 : 3 + 24], expected, atol=1e-5)
-    assert np.abs(np.ptp(seen, axis=0)).max() > 0.05
+    observe = jax.jit(shown(task))
+
+    def act(world, state, key):
+        return np.stack([formation.run(np.array(row))[0] for row in observe(world, state, key)])
+
+    expected = [world.qpos.reshape(-1, 7)[:, :3] for world, _ in episode(task, 0, steps, act)]
+    np.testing.assert_allclose(seen[3 : 3 + steps], expected[:steps], atol=1e-5)
+    assert np.abs(np.ptp(seen, axis=0)).max() > 0.01
 
 
 def test_a_rehearsal_is_a_function_of_its_seed_whatever_order_threads_have(formation):
-    runs = [rehearsed(formation, 0.3, latency=0.01, loss=0.2, seed=seed)[2] for seed in (1, 1, 2)]
+    runs = [rehearsed(formation, 0.1, latency=0.01, loss=0.2, seed=seed)[2] for seed in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
 
@@ -146,16 +189,16 @@ def test_a_rehearsal_is_a_function_of_its_seed_whatever_order_threads_have(forma
 def test_one_robot_that_is_latched_leaves_the_others_flying(formation):
     first = registry.connect("mujoco", formation.contract, SimulatedOptions(realtime=False))
     first.prepare(np.zeros(0))
-    times = LoopSettings(0.5, damp=0.1)
+    times = LoopSettings(0.1, damp=0.1)
     stops = [(lambda: "enough") if number == 2 else str for number in range(8)]
     loops = [Loop(one, formation, np.zeros(0), times, stop=stop) for one, stop in zip(first.team, stops, strict=True)]
     reports = run_together(loops)
     assert [report.step for report in reports] == ["operator" if number == 2 else "" for number in range(8)]
 
 
-def test_a_team_is_rehearsed_from_the_command_line(tmp_path, capsys):
-    words = [FORMATION, "--robot", "mujoco", "--seconds", ".3", "--log", str(tmp_path / "run.mcap")]
-    result = deploy.run(deploy.parse([*words, "--no-realtime"]), load(FORMATION))
+def test_a_team_is_rehearsed_from_the_command_line(formation, tmp_path):
+    words = [FORMATION, "--robot", "mujoco", "--seconds", ".1", "--log", str(tmp_path / "run.mcap")]
+    result = deploy.run(deploy.parse([*words, "--no-realtime"]), formation)
     assert (len(result.reports), result.code) == (8, 0)
     assert len(result.summary()["team"]) == 8
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"run-{number}.mcap" for number in range(8)]
@@ -168,9 +211,9 @@ def test_a_team_is_rehearsed_from_the_command_line(tmp_path, capsys):
         (["--no-realtime", "--command", *"123456"], "the 8 robots of a team are told by their task"),
     ],
 )
-def test_what_a_team_cannot_do_is_said_in_a_line(words, message):
+def test_what_a_team_cannot_do_is_said_in_a_line(formation, words, message):
     with pytest.raises(EmbodiedError, match=message):
-        deploy.run(deploy.parse([FORMATION, "--robot", "mujoco", *words]), load(FORMATION))
+        deploy.run(deploy.parse([FORMATION, "--robot", "mujoco", *words]), formation)
 
 
 def test_time_goes_on_when_every_loop_waits():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -25,7 +24,7 @@ from sim2real.bundles.bundle import load, read_golden, write_golden
 from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
 from sim2real.contract import document
 from sim2real.contract.contract import Contract
-from tests.kit.bundles import observations, small_contract, small_policy
+from tests.kit.bundles import observations, reseal, small_bundle, small_contract, small_policy
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -34,10 +33,8 @@ FILES = (MANIFEST, *REQUIRED)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made") / "bundle"
-    export.write(folder, small_policy(), small_contract())
-    return folder
+def made():
+    return small_bundle()
 
 
 @pytest.fixture
@@ -53,16 +50,6 @@ def refused(folder) -> str:
     assert "\n" not in message
     assert str(folder) in message
     return message
-
-
-def reseal(folder):
-    """Make the manifest agree with whatever the files hold now: what a forger would do."""
-    document = json.loads((folder / MANIFEST).read_bytes())
-    del document["sha256"]
-    for name, entry in document["files"].items():
-        data = (folder / name).read_bytes()
-        entry["bytes"], entry["sha256"] = len(data), hashlib.sha256(data).hexdigest()
-    (folder / MANIFEST).write_bytes(seal(document))
 
 
 def test_a_bundle_computes_what_the_policy_does(made):
@@ -163,47 +150,64 @@ def test_foreign_content_is_refused_even_with_a_new_seal(folder, name, content):
     assert f"{name}: it is a" in refused(folder)
 
 
-def edited_contract(folder, change):
+ANOTHER = "policy.onnx: it was made for another contract than contract.json"
+FORGERIES = {
+    "offset": (lambda d: d["actuators"][0].update(offset=0.1), ANOTHER),
+    "limit": (lambda d: d["actuators"][0].update(upper=9.0), ANOTHER),
+    "gain": (lambda d: d["actuators"][2].update(stiffness=99.0), ANOTHER),
+    "unit": (lambda d: d["actuators"][1].update(unit="deg"), ANOTHER),
+    "rate": (lambda d: d.update(control_hz=50.0), ANOTHER),
+    "order": (lambda d: d["joints"].reverse(), ANOTHER),
+    "name": (lambda d: d["joints"][0].update(name="elbow"), "contract.json"),
+    "no number": (lambda d: d.update(control_hz=float("nan")), "NaN is no number"),
+    "word": (lambda d: d.update(control_hz="fast"), "contract.json"),
+    "words": (lambda d: d["actuators"][0].update(lower="a", upper="z", offset="k"), "contract.json"),
+    "field": (lambda d: d.update(owner="me"), "unknown fields owner"),
+    "nothing": (lambda d: d.clear(), "contract.json"),
+    "no field": (lambda d: d.pop("workspace"), "not written as embodied writes it"),
+    "fewer": (lambda d: d["actuators"].pop(), "maps observation"),
+    "format": (lambda d: d.update(format=1), "format 1"),
+    "terms": (lambda d: d.update(terms=7), "contract.json"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_contract_is_refused(folder, forgery):
+    change, message = FORGERIES[forgery]
     document = json.loads((folder / "contract.json").read_text())
     change(document)
     (folder / "contract.json").write_text(json.dumps(document, indent=2) + "\n")
     reseal(folder)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda d: d["actuators"][0].update(offset=0.1), "policy.onnx: it was made for another contract"),
-        (lambda d: d.update(control_hz=float("nan")), "NaN is no number"),
-        (lambda d: d.update(control_hz="fast"), "contract.json"),
-        (lambda d: d.update(owner="me"), "unknown fields owner"),
-        (lambda d: d.pop("workspace"), "not written as embodied writes it"),
-        (lambda d: d["actuators"][0].update(lower="a", upper="z", offset="k"), "contract.json"),
-        (lambda d: d["actuators"].pop(), "maps observation"),
-        (lambda d: d.update(format=1), "format 1"),
-        (lambda d: d.update(terms=7), "contract.json"),
-    ],
-)
-def test_a_forged_contract_is_refused(folder, change, message):
-    edited_contract(folder, change)
     assert message in refused(folder)
 
 
-def test_a_forged_network_is_refused(folder):
-    model = onnx.load(folder / "policy.onnx")
-    weight = next(entry for entry in model.graph.initializer if entry.name == "weight1")
+def heavier(graph):
+    weight = next(entry for entry in graph.initializer if entry.name == "weight1")
     weight.raw_data = (1.1 * np.frombuffer(weight.raw_data, np.float32)).astype(np.float32).tobytes()
-    (folder / "policy.onnx").write_bytes(model.SerializeToString())
-    reseal(folder)
-    assert "away from golden.csv" in refused(folder)
 
 
-def test_a_network_that_the_runtime_refuses_is_refused(folder):
+FORGED_NETWORKS = {
+    "weight": (heavier, "away from golden.csv"),
+    "edge": (lambda graph: graph.node[3].input.__setitem__(0, "nothing"), "ONNX Runtime refuses it"),
+    "domain": (lambda graph: setattr(graph.node[0], "domain", "com.example"), "foreign operators"),
+    **{
+        operator: (
+            lambda graph, operator=operator: setattr(graph.node[0], "op_type", operator),
+            f"it has operators that no exported policy has: {operator}",
+        )
+        for operator in ("NonZero", "Loop", "If", "Scan", "Sin")
+    },
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED_NETWORKS)
+def test_a_forged_network_is_refused(folder, forgery):
+    change, message = FORGED_NETWORKS[forgery]
     model = onnx.load(folder / "policy.onnx")
-    model.graph.node[3].input[0] = "nothing"
+    change(model.graph)
     (folder / "policy.onnx").write_bytes(model.SerializeToString())
     reseal(folder)
-    assert "ONNX Runtime refuses it" in refused(folder)
+    assert message in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -233,21 +237,22 @@ def test_golden_vectors_must_be_there(folder):
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "more.pkl", "crazyflie/../x"])
 def test_a_manifest_cannot_point_elsewhere(folder, name):
+    rewrite_manifest(folder, lambda document: document["files"].update({name: {"bytes": 1, "sha256": "0" * 64}}))
+    assert repr(name) in refused(folder)
+
+
+def rewrite_manifest(folder, change):
     document = json.loads((folder / MANIFEST).read_bytes())
     del document["sha256"]
-    document["files"][name] = {"bytes": 1, "sha256": "0" * 64}
+    change(document)
     (folder / MANIFEST).write_bytes(seal(document))
-    assert repr(name) in refused(folder)
 
 
 @pytest.mark.parametrize(
     ("field", "value"), [("files", []), ("files", {"README.md": 3}), ("policy", None), ("format", 99)]
 )
 def test_a_manifest_of_another_form_is_refused(folder, field, value):
-    document = json.loads((folder / MANIFEST).read_bytes())
-    del document["sha256"]
-    document[field] = value
-    (folder / MANIFEST).write_bytes(seal(document))
+    rewrite_manifest(folder, lambda document: document.update({field: value}))
     assert MANIFEST in refused(folder)
 
 

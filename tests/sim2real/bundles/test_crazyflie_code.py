@@ -13,6 +13,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from sim2real import export
 from sim2real.bundles.files import CRAZYFLIE
@@ -24,6 +25,7 @@ from sim2real.robots.base import Measurement
 from tasks.swarm.hover import Hover
 from tests.kit.bundles import compile_c, small_policy
 from tests.kit.fakes import given
+from tests.kit.noiseless import measured, noiseless
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -372,11 +374,7 @@ def test_rotors_must_be_four_and_take_newtons(tmp_path):
 
 @pytest.mark.slow
 def test_the_firmwares_controller_hovers_in_simulation(drone):
-    import torch
-
-    from tests.sim2real.deployment.test_terms import made, measured
-
-    env, contract = made("swarm/hover")
+    env, contract = noiseless("swarm/hover")
     hover, up, down = (contract.row(name) for name in ("offset", "up", "down"))
     for seed in range(3):
         env.reset(seed)

@@ -9,7 +9,7 @@ from embodied.math import transforms
 from sim2real.cameras import camera as files
 from sim2real.cameras.camera import Camera, CameraError, Mount, Parent
 from tests.kit.fakes import given
-from tests.sim2real.cameras.rehearsal import looking_at
+from tests.kit.rehearsal import looking_at
 
 
 def test_a_file_gives_back_every_bit(camera: Camera, tmp_path: Path) -> None:

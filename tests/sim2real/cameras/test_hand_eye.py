@@ -16,8 +16,8 @@ from sim2real.cameras.camera import Camera, CameraError, Parent
 from sim2real.cameras.detect import View, detect
 from sim2real.cameras.hand_eye import calibrate
 from sim2real.cameras.hand_eye_refinement import Session
+from tests.kit import rehearsal
 from tests.kit.fakes import given
-from tests.sim2real.cameras import rehearsal
 
 See = Callable[..., View]
 MIDDLE = np.array([0.096, 0.072, 0.0])  # m, of the board

@@ -10,7 +10,7 @@ from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError
 from sim2real.cameras.detect import View, detect
 from sim2real.cameras.intrinsics import Lens, calibrate
-from tests.sim2real.cameras import rehearsal
+from tests.kit import rehearsal
 
 See = Callable[..., View]
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-import embodied
-from embodied.registry import join_content
+from embodied.errors import EmbodiedError
 from sim2real.contract.contract import FORMAT, Contract
-from sim2real.contract.describe import describe
 from sim2real.contract.document import contract_text, read_text, schema
+from tests.kit.bundles import contract_of
 
 pytestmark = pytest.mark.timeout(120)
 SCHEMA = Path(__file__).parents[3] / "docs" / "contract.schema.json"
@@ -27,7 +26,7 @@ TASKS = (
 
 @pytest.fixture(scope="module", params=TASKS)
 def contract(request: pytest.FixtureRequest) -> Contract:
-    return describe(join_content()[request.param].load()(), request.param)
+    return contract_of(request.param)
 
 
 def test_the_schema_in_the_documents_is_that_of_the_code() -> None:
@@ -53,7 +52,7 @@ def test_every_source_has_a_unit_and_says_what_it_is(contract: Contract) -> None
 
 def test_a_hovering_drone_says_where_its_rotors_are_and_how_they_push() -> None:
     """From these numbers alone the drone hangs level: no torque at equal thrusts, and thrust for its weight."""
-    contract = describe(join_content()["swarm/hover"].load()(), "swarm/hover")
+    contract = contract_of("swarm/hover")
     assert len(contract.rotors) == 4
     for axis in (0, 1):
         assert sum(rotor.position[axis] for rotor in contract.rotors) == pytest.approx(0.0, abs=1e-9)
@@ -65,7 +64,7 @@ def test_a_hovering_drone_says_where_its_rotors_are_and_how_they_push() -> None:
 
 
 def test_a_legged_robot_says_what_training_assumed_of_its_joints() -> None:
-    contract = describe(join_content()["locomotion/go1-joystick-flat"].load()(), "locomotion/go1-joystick-flat")
+    contract = contract_of("locomotion/go1-joystick-flat")
     assert contract.mass == pytest.approx(12.74, abs=0.01)
     assert contract.imu is not None
     assert contract.imu.body == "trunk"
@@ -87,8 +86,8 @@ def test_a_legged_robot_says_what_training_assumed_of_its_joints() -> None:
     ],
 )
 def test_documents_that_contradict_themselves_are_refused(change, said: str) -> None:
-    contract = describe(join_content()["locomotion/go1-joystick-flat"].load()(), "locomotion/go1-joystick-flat")
+    contract = contract_of("locomotion/go1-joystick-flat")
     document = json.loads(contract_text(contract))
     change(document)
-    with pytest.raises((ValueError, embodied.errors.EmbodiedError), match=said):
+    with pytest.raises((ValueError, EmbodiedError), match=said):
         read_text((json.dumps(document, indent=2) + "\n").encode())

@@ -27,10 +27,12 @@ from sim2real.robots.registry import connect
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
 from tasks.swarm.hover import Hover, HoverConfig
-from tests.sim2real.test_lerobot import Device
+from tests.kit.bundles import shipped_policy
+from tests.kit.fakes import Device
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.timeout(240)
+REACH = "manipulation/reach"
 ARM = Path(embodied.__file__).parent / "new" / "templates" / "arm.xml"
 
 
@@ -40,7 +42,7 @@ def tracking(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     folder = tmp_path_factory.mktemp("tracking")
     shutil.copy(ARM, folder / "arm.xml")
     task = TrackPose(TrackPoseConfig(robot=str(folder / "arm.xml")))
-    return export.write_step(folder / "bundle", untrained(task, NetworkConfig()), task, "manipulation/track-pose")
+    return export.write_step(folder / "bundle", untrained(task, NetworkConfig((8,))), task, "manipulation/track-pose")
 
 
 @pytest.mark.slow
@@ -67,9 +69,9 @@ def test_a_policy_that_remembers_goes_on_where_it_was_and_begins_anew_after_a_re
             obs = env.step(expected).obs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def reaching() -> ShippedPolicy:
-    return ShippedPolicy("manipulation/reach")
+    return shipped_policy(REACH)
 
 
 def test_a_lerobot_arm_is_driven_by_a_bundle_of_its_own(tracking: Bundle) -> None:
@@ -129,7 +131,7 @@ def test_what_nobody_measures_or_tells_is_named(reaching: ShippedPolicy) -> None
 
 def test_an_example_never_stands_in_for_what_has_to_be_told_first() -> None:
     """Getting up begins with the servos' targets: somebody has to say them."""
-    policy = ShippedPolicy("locomotion/go1-getup")
+    policy = shipped_policy("locomotion/go1-getup")
     still, level = np.zeros(12), np.array([1.0, 0.0, 0.0, 0.0])
     measured = Measurement(0.0, joint_pos=still, joint_vel=still, gyro=np.zeros(3), orientation=level)
     with pytest.raises(RobotError, match=r"nobody tells 'state.*' before the first step: .*; say it by --readings"):
@@ -167,7 +169,10 @@ def test_estimators_that_are_none_are_refused(name: str, said: str) -> None:
         load_estimator(name)
 
 
-def test_commands_of_a_step_have_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_a_step_have_its_sizes(
+    reaching: ShippedPolicy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deploy, "load", lambda name: reaching)
     with pytest.raises(SystemExit, match="2"):
-        deploy.main(["manipulation/reach", "--robot", "mujoco", "--command", "1", "2"])
+        deploy.main([REACH, "--robot", "mujoco", "--command", "1", "2"])
     assert "--command has 2 values; expected 3: goal (3: x, y and z m" in capsys.readouterr().err.replace("\n", " ")

@@ -7,59 +7,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
-import embodied
-from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe
 from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement, RobotError
+from tests.kit.bundles import contract_of
+from tests.kit.noiseless import measured, noiseless
+from tests.kit.worlds import jitted, task_of
+
+WALK = "locomotion/g1-joystick-flat"  # which has every term of the quadrupeds, and a clock
+OTHERS = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("locomotion/go1-joystick-flat", "locomotion/go2-joystick-flat")
+]
 
 
-def made(name):
-    """One environment without noise, and its contract."""
-    env = embodied.make(name, 1, "mujoco")
-    if "without" in {field.name for field in dataclasses.fields(env.task.config)}:
-        config = dataclasses.replace(env.task.config, without=("all",))
-    else:
-        config = dataclasses.replace(env.task.config, noise=False)
-    env = embodied.make(name, 1, "mujoco", config=config)
-    return env, describe(env.task, name)
-
-
-def measured(env, contract: Contract) -> Measurement:
-    """What a perfect robot would measure in the environment's present state."""
-    world = jax.tree.map(lambda leaf: np.asarray(leaf[0]), env.world())
-    model = env.task.model
-    joints = [model.joint(joint.name) for joint in contract.joints]
-    legged = "linvel" in world.layout.names
-    orientation = np.asarray(world["orientation"], float)
-    if legged:  # what a legged robot observes is the velocity of its IMU
-        matrix = np.zeros(9)
-        import mujoco
-
-        mujoco.mju_quat2Mat(matrix, orientation)
-        linvel = matrix.reshape(3, 3) @ np.asarray(world["linvel"], float)
-    else:
-        linvel = np.asarray(world["linvel_w"], float)
-    return Measurement(
-        time=0.0,
-        joint_pos=world.qpos[[joint.qposadr[0] for joint in joints]].astype(float) if joints else None,
-        joint_vel=world.qvel[[joint.dofadr[0] for joint in joints]].astype(float) if joints else None,
-        gyro=np.asarray(world["gyro"], float),
-        orientation=orientation,
-        position=np.asarray(world["position"], float),
-        linvel=linvel,
-    )
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["locomotion/go1-joystick-flat", "locomotion/go2-joystick-flat", "locomotion/g1-joystick-flat", "swarm/hover"],
-)
+@pytest.mark.parametrize("name", [WALK, "swarm/hover", *OTHERS])
 def test_a_robot_observes_what_the_task_does(name):
-    import torch
-
-    env, contract = made(name)
+    env, contract = noiseless(name)
     task: Any = env.task
     observer = Observer(contract)
     seen = env.reset(3)
@@ -74,15 +40,15 @@ def test_a_robot_observes_what_the_task_does(name):
         seen = env.step(torch.as_tensor(action[None])).obs
 
 
-@pytest.mark.parametrize("name", ["locomotion/go1-joystick-flat", "swarm/hover"])
+@pytest.mark.parametrize("name", [WALK, "swarm/hover", OTHERS[0]])
 def test_targets_are_the_tasks_own(name):
-    env, contract = made(name)
+    env, contract = noiseless(name)
     task: Any = env.task
     env.reset(1)
-    world = jax.tree.map(lambda leaf: leaf[0], env.world())
-    state = jax.tree.map(lambda leaf: leaf[0], env.task_state)
+    world, state = (jax.tree.map(lambda leaf: leaf[0], part) for part in (env.world(), env.task_state))
+    process = jitted(task.process_action)
     for action in np.random.default_rng(1).uniform(-1, 1, (5, contract.action_size)).astype(np.float32):
-        command, _ = env.task.process_action(world, state, action, jax.random.key(0))
+        command, _ = process(world, state, action, jax.random.key(0))
         if name == "swarm/hover":  # the task's command is a speed
             from tasks.swarm.dynamics import quadrotor
 
@@ -94,9 +60,8 @@ def test_targets_are_the_tasks_own(name):
 
 
 def test_history_repeats_the_first_and_ends_with_the_newest():
-    _, contract = made("swarm/hover")
-    gyro = next(term for term in contract.terms if term.name == "gyro")
-    short = dataclasses.replace(contract, terms=(dataclasses.replace(gyro, history=3),))
+    gyro = next(term for term in contract_of("swarm/hover").terms if term.name == "gyro")
+    short = dataclasses.replace(contract_of("swarm/hover"), terms=(dataclasses.replace(gyro, history=3),))
     observer = Observer(short)
     seen = [observer(Measurement(0.0, gyro=np.full(3, float(n))), np.zeros(4), np.zeros(3)) for n in range(4)]
     np.testing.assert_array_equal(seen[-1], np.repeat([1.0, 2.0, 3.0], 3))
@@ -106,11 +71,11 @@ def test_history_repeats_the_first_and_ends_with_the_newest():
 
 
 def test_a_robot_without_a_sensor_is_told_which():
-    _, contract = made("swarm/hover")
+    observer = Observer(contract_of("swarm/hover"))
     with pytest.raises(RobotError, match="'position'"):
-        Observer(contract)(Measurement(0.0, orientation=np.array([1.0, 0, 0, 0])), np.zeros(4), np.zeros(3))
+        observer(Measurement(0.0, orientation=np.array([1.0, 0, 0, 0])), np.zeros(4), np.zeros(3))
 
 
 def test_tasks_without_a_description_in_words_are_described_by_their_whole_step():
-    assert describe(embodied.make("manipulation/reach", 1, "mujoco").task, "manipulation/reach").step is not None
-    assert describe(embodied.make("swarm/hover", 1, "mujoco").task, "swarm/hover").step is None
+    assert contract_of("manipulation/reach").step is not None
+    assert describe(task_of("swarm/hover"), "swarm/hover").step is None

@@ -86,6 +86,13 @@ def test_c_computes_it(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, value, rtol=2e-6, atol=1e-6, err_msg=name)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    """What torch loads when it exports for the first time."""
+    build = Builder()
+    inline(build, nn.Linear(2, 1).eval(), build.input("x", 2))
+
+
 class Attention(nn.Module):
     """A bit of everything that policies are made of."""
 

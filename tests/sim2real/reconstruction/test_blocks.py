@@ -22,7 +22,7 @@ from sim2real.cameras.camera import Camera, Mount, Parent
 from sim2real.reconstruction.blocks import Block, Found, find
 from sim2real.reconstruction.colours import regions
 from sim2real.reconstruction.layout import initial_states, scene
-from tests.sim2real.cameras.rehearsal import Sensor
+from tests.kit.rehearsal import Sensor
 
 pytestmark = pytest.mark.timeout(200)
 
