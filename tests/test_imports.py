@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from embodied import registry
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import Registry, TaskEntry, join_entry_points
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh interpreter in `folder`, whose own files come first, then this checkout."""
-    paths = os.pathsep.join([str(folder), str(ROOT)])
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+from tests.kit.commands import HEAVY, interpreted
 
 
-def test_importing_embodied_loads_neither_jax_nor_torch(tmp_path: Path) -> None:
-    code = "import sys, embodied; print(sorted({'jax', 'torch', 'mujoco', 'numpy', 'warp'} & set(sys.modules)))"
-    assert run(code, tmp_path).stdout.strip() == "[]"
-
-
-def test_jax_is_configured_before_it_is_imported(tmp_path: Path) -> None:
-    code = "import embodied, jax; embodied.make; print(jax.config.jax_default_matmul_precision)"
-    assert run(code, tmp_path).stdout.strip() == "highest"
+def test_importing_embodied_configures_jax_and_loads_neither_it_nor_torch() -> None:
+    """JAX reads its variables when it is imported, which in these tests was after `embodied`."""
+    name = "JAX_DEFAULT_MATMUL_PRECISION"
+    code = f"""
+import os, sys
+os.environ.pop({name!r}, None)
+import embodied
+print(sorted({set(HEAVY)!r} & set(sys.modules)), os.environ[{name!r}])
+"""
+    assert interpreted("-c", code).stdout == "[] highest\n"
+    assert jax.config.jax_default_matmul_precision == "highest"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_an_unknown_attribute_is_an_attribute_error() -> None:
@@ -51,7 +37,7 @@ def test_an_unknown_attribute_is_an_attribute_error() -> None:
 def test_a_foreign_tasks_module_is_named_with_the_ways_out(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise RuntimeError('this must not run')\n")
     code = "from embodied.registry import join_content; join_content()"
-    error = run(code, tmp_path).stderr.splitlines()[-1]
+    error = interpreted("-c", code, cwd=tmp_path).stderr.splitlines()[-1]
     assert error.startswith("embodied.errors.EmbodiedError: 'tasks' should be embodied's own package")
     assert str(tmp_path / "tasks.py") in error
     assert "'embodied'" in error

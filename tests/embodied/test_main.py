@@ -4,9 +4,8 @@ import ast
 import contextlib
 import importlib.util
 import io
-import os
+import json
 import re
-import subprocess
 import sys
 from dataclasses import MISSING
 from pathlib import Path
@@ -18,8 +17,8 @@ import embodied.__main__ as program
 from embodied import cli
 from embodied.cli import arguments, commands
 from embodied.cli.commands import COMMANDS, GROUPS, SUMMARY_WIDTH, as_called
+from tests.kit.commands import HEAVY, interpreted, run
 
-ROOT = Path(__file__).resolve().parents[2]
 LINES = 62  # of a short help: a screen that people still scroll
 
 
@@ -28,18 +27,11 @@ def as_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/embodied"])
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        program.main(words)
-    assert stop.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
+def refusal(*words: str) -> str:
+    """The only line that the program says."""
+    done = run(program.main, *words)
+    assert done.code == 2
+    (line,) = done.err.splitlines()
     return line
 
 
@@ -84,20 +76,34 @@ NEEDS_NEITHER = [
 ]
 
 
-@pytest.mark.parametrize("words", NEEDS_NEITHER)
-def test_what_needs_neither_jax_nor_torch_imports_neither(words):
-    code = (
-        "import sys, embodied.__main__ as program\n"
-        f"try: program.main({words!r})\n"
-        "except SystemExit: pass\n"
-        'sys.exit(f\'{sorted({"jax", "torch", "mujoco", "numpy", "warp"} & set(sys.modules))}\')'
-    )
-    assert run("-c", code).stderr.splitlines()[-1] == "[]"
+ASKING = f"""
+import contextlib, io, json, sys
+import embodied.__main__ as program
+known, found = set(sys.modules), []
+for words in {[[], *NEEDS_NEITHER]!r}:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.suppress(SystemExit):
+            words and program.main(words)
+    found.append(sorted({set(HEAVY)!r} & (set(sys.modules) if not words else set(sys.modules) - known)))
+    known = set(sys.modules)
+print(json.dumps(found))
+"""
 
 
-def test_an_unknown_command_suggests(capsys):
-    assert "unknown command 'trian'; did you mean 'train'?" in refused(capsys, "trian")
-    assert "did you mean 'asking-evaluate' or 'evaluate'?" in refused(capsys, "eval")
+@pytest.fixture(scope="module")
+def imported() -> list[list[str]]:
+    """What each of the command lines is the first to import, in one interpreter; before them what importing does."""
+    return json.loads(interpreted("-c", ASKING).stdout)
+
+
+@pytest.mark.parametrize("number", range(len(NEEDS_NEITHER) + 1), ids=["import", *map(" ".join, NEEDS_NEITHER)])
+def test_what_needs_neither_jax_nor_torch_imports_neither(number: int, imported: list[list[str]]) -> None:
+    assert imported[number] == []
+
+
+def test_an_unknown_command_suggests():
+    assert "unknown command 'trian'; did you mean 'train'?" in refusal("trian")
+    assert "did you mean 'asking-evaluate' or 'evaluate'?" in refusal("eval")
 
 
 def test_the_version(capsys):
@@ -107,8 +113,8 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"embodied {embodied.__version__}\n"
 
 
-def test_a_command_looks_as_if_it_had_been_started_alone(capsys):
-    assert "nothing-here" in refused(capsys, "ship", "nothing-here")
+def test_a_command_looks_as_if_it_had_been_started_alone():
+    assert "nothing-here" in refusal("ship", "nothing-here")
     assert sys.argv == ["embodied ship", "nothing-here"]
     assert cli.command_line("embodied.ship") == "python -m embodied.ship nothing-here"
 
@@ -143,8 +149,8 @@ def test_commands_are_named_in_the_form_in_which_the_program_was_started(monkeyp
         ),
     ],
 )
-def test_errors_name_commands_as_they_were_typed(words, said, capsys):
-    line = refused(capsys, *words)
+def test_errors_name_commands_as_they_were_typed(words, said):
+    line = refusal(*words)
     assert "python -m" not in line
     assert said is None or said in line
 
@@ -158,7 +164,7 @@ def test_notes_and_results_name_commands_as_they_were_typed(capsys, monkeypatch)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_short_help_and_all_help(name, capsys, monkeypatch):
+def test_every_command_has_short_help_and_all_help(name, monkeypatch):
     asked = []
     flags_of = arguments.flags_of
     monkeypatch.setattr(
@@ -166,10 +172,9 @@ def test_every_command_has_short_help_and_all_help(name, capsys, monkeypatch):
     )
     shown = {}
     for way in ("--help", "--help-all"):
-        with pytest.raises(SystemExit) as stop:
-            program.main([name, way])
-        assert stop.value.code == 0
-        shown[way] = capsys.readouterr().out
+        done = run(program.main, name, way)
+        assert done.code == 0
+        shown[way] = done.out
         assert max(map(len, shown[way].splitlines())) <= 80
         assert COMMANDS[name].arguments or f"embodied {name} " in shown[way].splitlines()[0]
     assert len(shown["--help"].splitlines()) <= LINES
@@ -190,10 +195,8 @@ def tyros(kind: object, default: object) -> set[str]:
     return {flag for line in heads for flag in re.findall(r"--[\w.-]+", line[2:].partition("  ")[0])}
 
 
-def test_train_help_is_under_sixty_lines_and_examples_stand_in_their_lines(capsys):
-    with pytest.raises(SystemExit):
-        program.main(["train", "--help"])
-    lines = capsys.readouterr().out.splitlines()
+def test_train_help_is_under_sixty_lines_and_examples_stand_in_their_lines():
+    lines = run(program.main, "train", "--help").out.splitlines()
     assert len(lines) < 60
     assert "  embodied train my_task.py:Reach" in lines
     assert "  embodied train mt10" in lines
@@ -214,8 +217,8 @@ def test_train_help_is_under_sixty_lines_and_examples_stand_in_their_lines(capsy
         (("evaluate", "swarm/hover", "--checkpoint", "runs/x"), "--policy"),
     ],
 )
-def test_an_unknown_flag_says_which_was_meant(words, flag, capsys):
-    line = refused(capsys, *words)
+def test_an_unknown_flag_says_which_was_meant(words, flag):
+    line = refusal(*words)
     assert line.startswith("error: unknown flag --")
     assert f"did you mean {flag}" in line
     assert line.endswith(f"embodied {words[0]} --help-all shows all")
@@ -232,5 +235,5 @@ def test_an_unknown_flag_says_which_was_meant(words, flag, capsys):
         (("bundle",), "BUNDLE is missing: embodied bundle BUNDLE [FLAGS]"),
     ],
 )
-def test_a_refused_command_line_is_one_line(words, said, capsys):
-    assert said in refused(capsys, *words)
+def test_a_refused_command_line_is_one_line(words, said):
+    assert said in refusal(*words)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,12 @@ from embodied import bench, collect, evaluate, play, ship, snapshots, train
 from embodied import list as listing
 from embodied.core.initial_states import load
 from embodied.registry import join_content
-from embodied.storage import task_names
+from embodied.storage import checkpoints, task_names
 from embodied.storage.runs import Run
+from policies.training.loading import shipped_path
 from sim2real import export
-from tests.kit.task_file import SOUND
-
-QUICK = ["--num-envs", "8", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1"]
-STEP = 8 * 8  # environment steps per iteration
+from tests.kit.commands import refused, run
+from tests.kit.task_file import QUICK, SOUND, STEP, TRAINED, mass
 
 
 @pytest.fixture
@@ -31,17 +31,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(main: Callable[[list[str]], int], *words: str) -> int:
-    try:
-        return main(list(words))
-    except SystemExit as stop:
-        return int(stop.code or 0)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """A folder with the file and a run of it, the run's path from there, and what training said; nobody changes it."""
+    place = tmp_path_factory.mktemp("lab")
+    with contextlib.chdir(place):
+        mass(place)
+        done = run(train.main, "mass.py:Sound", *TRAINED, "--evaluate-episodes", "4", "--json", "result.json")
+        assert done.code == 0
+        (path,) = Path("runs/mass/Sound").iterdir()
+    return place, path, done.err
 
 
-def trained(*words: str) -> Path:
-    assert run(train.main, "mass.py:Sound", *QUICK, "--steps", str(STEP), "--evaluate-episodes", "4", *words) == 0
-    (path,) = Path("runs/mass/Sound").iterdir()
-    return path
+@pytest.fixture
+def at_run(lab: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The run, in whose folder's folder the test is."""
+    monkeypatch.chdir(lab[0])
+    return str(lab[1])
 
 
 def test_names_mean_files_only_where_they_end_in_py() -> None:
@@ -69,70 +75,96 @@ def test_make_takes_a_file(folder: Path) -> None:
     assert Path(env.name).is_absolute()
 
 
-def test_a_run_lies_by_file_and_class_with_a_copy_of_the_file(folder: Path) -> None:
-    path = trained("--json", "result.json")
-    assert (path / "mass.py").read_text() == SOUND
-    assert Run.open(path).task == f"{folder}/mass.py:Sound"
-    result = json.loads(Path("result.json").read_text())
-    assert result["task"] == "mass.py:Sound"
-    assert str(folder) not in Path("result.json").read_text()
+def test_a_run_lies_by_file_and_class_with_a_copy_of_the_file(lab: tuple[Path, Path, str], at_run: str) -> None:
+    assert (Path(at_run) / "mass.py").read_text() == SOUND
+    assert Run.open(at_run).task == f"{lab[0]}/mass.py:Sound"
+    assert json.loads(Path("result.json").read_text())["task"] == "mass.py:Sound"
+    assert str(lab[0]) not in Path("result.json").read_text()
+    assert f"python -m embodied.evaluate mass.py:Sound --policy {at_run}" in " ".join(lab[2].split())
 
 
-def test_every_command_takes_the_file_and_its_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = trained()
-    assert f"python -m embodied.evaluate mass.py:Sound --policy {path}" in " ".join(capsys.readouterr().err.split())
-    assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)) == 0
-    assert run(evaluate.main, "mass.py:Sound", "--policy", str(path), "--episodes", "4", "--json", "e.json") == 0
-    assert json.loads(Path("e.json").read_text())["task"] == "mass.py:Sound"
-    capsys.readouterr()
-    assert run(listing.main, "mass.py:Sound", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["reward_weights"] == {"near": 1.0}
-    assert run(bench.main, "mass.py", "--num-envs", "8", "--turns", "1", "--steps", "2", "--json", "b.json") == 0
-    assert json.loads(Path("b.json").read_text())["task"] == "mass.py:Sound"
-    assert run(snapshots.main, "mass.py", "--policy", str(path), "--count", "4", "--num-envs", "32", "--out", "s") == 0
+COMMANDS = {
+    "evaluate": (evaluate.main, ["mass.py:Sound", "--policy", "RUN", "--episodes", "4", "--json", "e.json"]),
+    "bench": (bench.main, ["mass.py", "--num-envs", "8", "--turns", "1", "--steps", "2", "--json", "b.json"]),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_results_name_the_file_without_its_folder(name: str, at_run: str, tmp_path: Path) -> None:
+    main, words = COMMANDS[name]
+    path = tmp_path / words[-1]
+    assert run(main, *(at_run if word == "RUN" else word for word in words[:-1]), str(path)).code == 0
+    assert json.loads(path.read_text())["task"] == "mass.py:Sound"
+
+
+def test_list_and_play_take_the_file_and_its_run(lab: tuple[Path, Path, str], at_run: str) -> None:
+    assert json.loads(run(listing.main, "mass.py:Sound", "--json").out)["reward_weights"] == {"near": 1.0}
+    assert Path(play.chosen(play.Settings("mass.py"))[2]).absolute() == Path(at_run).absolute()
+    assert play.chosen(play.Settings(at_run))[1:] == (f"{lab[0]}/mass.py:Sound", at_run)
+
+
+def test_snapshots_take_the_file(at_run: str, tmp_path: Path) -> None:
+    words = ["mass.py", "--policy", at_run, "--count", "4", "--num-envs", "32", "--out", str(tmp_path)]
+    assert run(snapshots.main, *words).code == 0
     task = join_content()["mass.py"].load()()
-    assert len(load(Path("s/mass/Sound.safetensors"), task)) == 4
-    assert Path(play.chosen(play.Settings("mass.py"))[2]).absolute() == path.absolute()
-    assert play.chosen(play.Settings(str(path)))[1:] == (f"{folder}/mass.py:Sound", str(path))
+    assert len(load(tmp_path / "mass" / "Sound.safetensors", task)) == 4
+
+
+def test_demonstrations_of_the_file_by_its_own_cameras(at_run: str, tmp_path: Path) -> None:
+    said = refused(collect.main, "mass.py", "--policy", "zero", "--cameras", "front", "--out", str(tmp_path / "data"))
+    assert "unknown camera 'front'; known: track" in said
+
+
+@pytest.mark.slow
+def test_demonstrations_of_the_file_are_recorded(at_run: str, tmp_path: Path) -> None:
     words = ["--policy", "zero", "--cameras", "track", "--episodes", "2", "--failures", "--state", "policy"]
-    assert run(collect.main, "mass.py", *words, "--num-envs", "2", "--out", "data") == 0
+    assert run(collect.main, "mass.py", *words, "--num-envs", "2", "--out", str(tmp_path / "data")).code == 0
 
 
-def test_a_run_goes_on_from_its_copy_where_the_file_is_gone(folder: Path) -> None:
-    path = trained().absolute()
-    (folder / "mass.py").unlink()
-    assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)) == 0
+def test_a_run_goes_on_also_from_its_copy_where_the_file_is_gone(lab: tuple[Path, Path, str], folder: Path) -> None:
+    path, own = Path(shutil.copytree(lab[0] / lab[1], folder / "run")), lab[0] / "mass.py"
+    hidden = own.rename(folder / "hidden")
+    try:
+        assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)).code == 0
+        assert play.chosen(play.Settings(str(path)))[1] == f"{path}/mass.py:Sound"
+    finally:
+        hidden.rename(own)
     assert Run.open(path).load().step == 2 * STEP
-    assert play.chosen(play.Settings(str(path)))[1] == f"{path}/mass.py:Sound"
 
 
-def test_export_and_ship_say_what_they_cannot_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = trained()
-    assert run(export.main, str(path), "--out", "bundle") == 2
-    shown = capsys.readouterr().err
-    assert "mass.py:Sound' cannot be deployed: Sound: 'goal' of its state begins otherwise in every episode" in shown
-    assert "if somebody tells the robot, name it in the task's `commands`" in shown
-    assert run(ship.main, str(path)) == 2
-    assert "mass.py:Sound is a task of your own; the package ships policies of its tasks" in capsys.readouterr().err
+def test_a_run_goes_on_from_the_file(lab: tuple[Path, Path, str], folder: Path) -> None:
+    path = Path(shutil.copytree(lab[0] / lab[1], folder / "run"))
+    (path / "mass.py").unlink()
+    assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)).code == 0
+    assert Run.open(path).load().step == 2 * STEP
+
+
+def test_export_and_ship_say_what_they_cannot_do(at_run: str, tmp_path: Path) -> None:
+    said = refused(export.main, at_run, "--out", str(tmp_path / "bundle"))
+    assert "mass.py:Sound' cannot be deployed: Sound: 'goal' of its state begins otherwise in every episode" in said
+    assert "if somebody tells the robot, name it in the task's `commands`" in said
+    said = refused(ship.main, at_run)
+    assert "mass.py:Sound is a task of your own; the package ships policies of its tasks" in said
 
 
 def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_it(folder: Path) -> None:
     text = 'from tasks.swarm.hover import Hover\n\n\nclass Mine(Hover):\n    """Hover."""\n'
     Path("mine.py").write_text(text)
-    words = ["mine.py", *QUICK, "--steps", str(STEP), "--evaluate-episodes", "0", "--out", "run"]
-    assert run(train.main, *words) == 0
-    assert run(export.main, "run", "--out", "bundle") == 0
+    shipped = checkpoints.load(shipped_path("swarm/hover"))
+    name = f"{folder}/mine.py:Mine"
+    with Run.create(folder, name, {"num_envs": 1}, folder / "run") as made:
+        made.save(STEP, shipped.tensors, {**shipped.meta, "task": name})
+    assert run(export.main, "run", "--out", "bundle").code == 0
     assert json.loads(Path("bundle/contract.json").read_text())["task"] == "mine.py:Mine"
     assert not any(str(folder).encode() in file.read_bytes() for file in Path("bundle").rglob("*") if file.is_file())
 
 
-def test_a_file_has_training_defaults_of_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_has_training_defaults_of_its_own(folder: Path) -> None:
     defaults = "from policies.training.defaults import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
     Path("short.py").write_text(SOUND + defaults)
     assert join_content()["short.py"].load_training().num_envs == 7
     Path("wrong.py").write_text(SOUND + "training = 3\n")
-    assert run(train.main, "wrong.py") == 2
-    assert "training defaults of" in capsys.readouterr().err
+    assert "training defaults of" in refused(train.main, "wrong.py")
 
 
 def test_a_module_beside_the_file_is_found(folder: Path) -> None:
@@ -158,20 +190,18 @@ WRONG = {
 
 
 @pytest.mark.parametrize("file", WRONG)
-def test_what_is_wrong_with_a_file_is_one_line(file: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_with_a_file_is_one_line(file: str, folder: Path) -> None:
     text, said = WRONG[file]
     if text is not None:
         Path(f"{file}.py").write_text(text)
-    assert run(train.main, "mas.py" if file == "misspelt" else f"{file}.py") == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = run(train.main, "mas.py" if file == "misspelt" else f"{file}.py").err.splitlines()
     assert line.startswith("error: ")
-
     assert re.search(said, line), line
 
 
-def test_an_unknown_class_lists_those_that_exist(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(train.main, "mass.py:Sund") == 2
-    assert "unknown task in mass.py 'Sund'; did you mean 'Sound'? known: Sound" in capsys.readouterr().err
+def test_an_unknown_class_lists_those_that_exist(folder: Path) -> None:
+    said = refused(train.main, "mass.py:Sund")
+    assert "unknown task in mass.py 'Sund'; did you mean 'Sound'? known: Sound" in said
 
 
 @pytest.mark.parametrize(
@@ -184,12 +214,11 @@ def test_an_unknown_class_lists_those_that_exist(folder: Path, capsys: pytest.Ca
     ],
     ids=["import", "missing", "traced", "path"],
 )
-def test_the_users_own_error_shows_his_lines_and_not_ours(
-    text: str, where: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_users_own_error_shows_his_lines_and_not_ours(text: str, where: str, folder: Path) -> None:
     Path("own.py").write_text(text)
-    assert run(train.main, "own.py", *QUICK, "--steps", "64") == 2
-    said = capsys.readouterr().err
+    done = run(train.main, "own.py", *QUICK, "--steps", "64")
+    assert done.code == 2
+    said = done.err
     assert f'File "{folder}/own.py", line ' in said
     assert where in said.splitlines()[-1]
     assert "registry.py" not in said

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,24 +23,54 @@ from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import CheckpointError
 from embodied.storage.runs import Run
+from policies.optim import distributed
 from policies.training import launch, settings, task_session
 from policies.training.loading import critic_state
+from tests.kit.commands import environment, interpreted, refused, run
+from tests.kit.task_file import BALL, QUICK, STEP, WITH_OPTION, mass
 
-SMALL = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
+HOVER = ["swarm/hover", "--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1",
          "--evaluate-episodes", "0"]  # fmt: skip
-STEP = 16 * 8  # environment steps per iteration
+HOVER_STEP = 16 * 8  # environment steps per iteration
 
 
-def run_main(*words: str) -> int:
-    """The exit code of a command line."""
-    try:
-        return train.main(list(words))
-    except SystemExit as stop:
-        return int(stop.code or 0)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files of tasks."""
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "mass.py").write_text(WITH_OPTION)
+    (folder / "ball.py").write_text(BALL)
+    return folder
 
 
-def policy_tensors(run: Path) -> dict[str, torch.Tensor]:
-    tensors = Run.open(run).load().tensors
+@pytest.fixture(scope="module")
+def small(lab: Path) -> list[str]:
+    """The words of a training of a second, but for its steps."""
+    return [f"{lab}/mass.py:Optional", *QUICK, "--evaluate-episodes", "0"]
+
+
+# An adaptive rate: a linear one depends on how many steps were planned.
+ADAPTIVE = ["--ppo.schedule", "adaptive", "--ppo.learning-rate", "1e-3", "--seed", "3"]
+TWICE = [*ADAPTIVE, "--steps", str(2 * STEP), "--checkpoint-seconds", "0"]
+"""Two iterations, after each of which a checkpoint is saved."""
+
+
+@pytest.fixture(scope="module")
+def finished(small: list[str], lab: Path) -> Path:
+    """A run of two iterations, evaluated; tests that change it have a copy."""
+    words = [*small, *TWICE, "--config.stiff", "--ppo.actor.hidden", "24", "8", "--evaluate-episodes", "4"]
+    out = ["--json", str(lab / "result.json"), "--out", str(lab / "finished")]
+    assert run(train.main, *words, *out).code == 0
+    return lab / "finished"
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def policy_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    tensors = Run.open(folder).load().tensors
     return {name: value for name, value in tensors.items() if name.startswith(("policy/", "trainer/algorithm"))}
 
 
@@ -46,58 +78,137 @@ TRIALS = ["--episodes-per-trial", "2", "--episode-steps", "5", "--ppo.actor.arch
           "8"]  # fmt: skip
 
 
+@pytest.fixture(scope="module", params=["mass", "trials", "fused"])
+def whole(request: pytest.FixtureRequest, lab: Path, finished: Path) -> Path:
+    """A run of two iterations with both their checkpoints: alone, in trials with memory, on a fused engine."""
+    if request.param == "mass":
+        return finished
+    task, more = {"trials": ("mass.py:Optional", TRIALS), "fused": ("ball.py", [])}[request.param]
+    words = [f"{lab}/{task}", *QUICK, "--evaluate-episodes", "0", *TWICE, *more]
+    assert run(train.main, *words, "--out", str(lab / request.param)).code == 0
+    return lab / request.param
+
+
+def test_resume_is_bit_exact(whole: Path, tmp_path: Path) -> None:
+    parts = Path(shutil.copytree(whole, tmp_path / "parts"))
+    assert checkpoints.steps(parts / "checkpoints") == [STEP, 2 * STEP]
+    shutil.rmtree(parts / "checkpoints" / checkpoints.name_of(2 * STEP))
+    assert run(train.main, "--resume", str(parts), "--steps", str(2 * STEP)).code == 0
+    assert_same(whole, parts)
+
+
+def assert_same(whole: Path, parts: Path) -> None:
+    one, other = policy_tensors(whole), policy_tensors(parts)
+    assert one.keys() == other.keys()
+    assert not [name for name in one if not torch.equal(one[name], other[name])]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "more"), [("rigid", []), ("mujoco", []), ("mujoco", TRIALS)])
-def test_resume_is_bit_exact(tmp_path, engine, more):
-    # An adaptive rate: a linear one depends on how many steps were planned, which differ here.
-    rate = ["--ppo.schedule", "adaptive", "--ppo.learning-rate", "1e-3"]
-    common = [*SMALL, "--engine", engine, "--seed", "3", *rate, *more]
-    assert run_main(*common, "--steps", str(6 * STEP), "--out", str(tmp_path / "whole")) == 0
-    assert run_main(*common, "--steps", str(3 * STEP), "--out", str(tmp_path / "parts")) == 0
-    assert run_main("--resume", str(tmp_path / "parts"), "--steps", str(6 * STEP)) == 0
-    whole, parts = policy_tensors(tmp_path / "whole"), policy_tensors(tmp_path / "parts")
-    assert whole.keys() == parts.keys()
-    different = [name for name in whole if not torch.equal(whole[name], parts[name])]
-    assert not different
+def test_a_drones_resume_is_bit_exact_also_of_a_training_that_had_ended(tmp_path, engine, more):
+    common = [*HOVER, "--engine", engine, *ADAPTIVE, *more]
+    for folder, count in (("whole", 6), ("parts", 3)):
+        steps = str(count * HOVER_STEP)
+        assert run(train.main, *common, "--steps", steps, "--out", str(tmp_path / folder)).code == 0
+    assert run(train.main, "--resume", str(tmp_path / "parts"), "--steps", str(6 * HOVER_STEP)).code == 0
+    assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_training_starts_from_a_trained_policy_with_its_layers_and_its_critic(tmp_path, capsys):
-    first, second = tmp_path / "first", tmp_path / "second"
-    assert run_main(*SMALL, "--steps", str(STEP), "--ppo.actor.hidden", "24", "8", "--out", str(first)) == 0
-    still = ("--ppo.schedule", "fixed", "--ppo.learning-rate", "1e-9", "--seed", "1")
-    assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(first), *still, "--out", str(second)) == 0
-    assert Run.open(second).config["algorithm_config"]["actor"]["hidden"] == [24, 8]
-    states = [critic_state(str(folder)) for folder in (first, second)]
+def test_training_starts_from_a_trained_policy_with_its_layers_and_its_critic(small, finished, tmp_path):
+    out = tmp_path / "second"
+    still = ("--ppo.schedule", "fixed", "--ppo.learning-rate", "1e-9", "--seed", "1", "--steps", str(STEP))
+    assert run(train.main, *small, "--start-from", str(finished), *still, "--out", str(out)).code == 0
+    assert Run.open(out).config["algorithm_config"]["actor"]["hidden"] == [24, 8]
+    states = [critic_state(str(folder)) for folder in (finished, out)]
     torch.testing.assert_close(*(state["optimizer"]["parameters"] for state in states if state))
     assert critic_state("shipped") is None
-    assert run_main(*SMALL, "--start-from", "random", "--out", str(tmp_path / "third")) == 2
-    assert "--start-from random: expected a trained policy" in capsys.readouterr().err
 
 
-def test_run_folder_holds_what_a_reader_needs(tmp_path):
-    out, result = tmp_path / "run", tmp_path / "result.json"
-    words = [*SMALL, "--steps", str(2 * STEP), "--out", str(out), "--json", str(result), "--evaluate-episodes", "4"]
-    assert run_main(*words) == 0
-    run = Run.open(out)
-    assert run.config["num_envs"] == 16
-    assert run.config["engine"] == "rigid"
-    assert run.config["config"]["preset"] == "p250"
-    assert [row["step"] for row in run.metrics()] == [STEP, 2 * STEP]
-    assert list(out.glob("events.*"))
-    values = json.loads(result.read_text())
+def test_training_starts_from_no_policy_without_tensors(small, tmp_path):
+    said = refused(train.main, *small, "--start-from", "random", "--out", str(tmp_path / "third"))
+    assert "--start-from random: expected a trained policy" in said
+
+
+def test_run_folder_holds_what_a_reader_needs(finished, lab):
+    made = Run.open(finished)
+    assert made.config["num_envs"] == 8
+    assert made.config["engine"] == "mujoco"
+    assert made.config["config"]["stiff"] is True
+    assert [row["step"] for row in made.metrics()] == [STEP, 2 * STEP]
+    assert list(finished.glob("events.*"))
+    values = json.loads((lab / "result.json").read_text())
     assert {"success", "success_low", "success_high", "return", "train_seconds", "hardware", "command"} <= values.keys()
     assert values["episodes"] == 4
     assert values["resumed_at"] == 0
-    assert str(tmp_path) not in result.read_text()
-    assert run_main("--resume", str(out), "--steps", str(3 * STEP), "--json", str(result)) == 0
+    assert str(lab) not in (lab / "result.json").read_text()
+
+
+def test_a_resume_that_ends_says_where_it_began(copied, tmp_path):
+    result = tmp_path / "result.json"
+    assert run(train.main, "--resume", str(copied), "--steps", str(3 * STEP), "--json", str(result)).code == 0
     values = json.loads(result.read_text())
     assert (values["resumed_at"], values["steps"]) == (2 * STEP, 3 * STEP)
     assert values["train_env_steps_per_second"] * values["train_seconds"] == pytest.approx(STEP)
 
 
+def after_iteration(monkeypatch: pytest.MonkeyPatch, count: int, act: Callable[[], None]) -> None:
+    """Do something after so many iterations of a training in this process."""
+    on_iteration, done = task_session.TaskSession._on_iteration, [0]
+
+    def acting(session: task_session.TaskSession, *given: Any) -> None:
+        on_iteration(session, *given)
+        done[0] += 1
+        if done[0] == count:
+            act()
+
+    monkeypatch.setattr(task_session.TaskSession, "_on_iteration", acting)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_saves_and_ends_the_training(small, tmp_path, monkeypatch, number):
+    def unexpected(*_: object) -> None:
+        raise AssertionError("the training does not catch the signal")
+
+    after_iteration(monkeypatch, 2, lambda: signal.raise_signal(number))
+    before = signal.signal(number, unexpected)
+    try:
+        done = run(train.main, *small, "--steps", "100000000", "--out", str(tmp_path / "run"))
+    finally:
+        signal.signal(number, before)
+    assert done.code == 0
+    assert f"--resume {tmp_path}/run" in " ".join(done.err.split())
+    assert signal.Signals(number).name in done.err
+    assert Run.open(tmp_path / "run").load().step == Run.open(tmp_path / "run").metrics()[-1]["step"] == 2 * STEP
+
+
+class Killed(BaseException):
+    """Stands for a signal that no process survives: nothing more is saved."""
+
+
+def test_what_is_killed_leaves_a_checkpoint_to_resume_from(small, tmp_path, monkeypatch):
+    def kill() -> None:
+        raise Killed
+
+    out = str(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        after_iteration(patch, 2, kill)
+        patch.setattr(task_session.TaskSession, "save_when_due", task_session.TaskSession.save)
+        with pytest.raises(Killed):
+            run(train.main, *small, "--steps", "100000000", "--out", out)
+    assert Run.open(out).load().step == 2 * STEP
+    assert run(train.main, "--resume", out, "--steps", str(3 * STEP)).code == 0
+    assert Run.open(out).load().step == 3 * STEP
+
+
+def test_only_the_first_of_several_processes_writes(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    assert run(train.main, *small, "--steps", str(STEP), "--out", str(tmp_path / "run")).code == 0
+    assert not list(tmp_path.iterdir())
+
+
 def spawn(*words: str, cwd: Path) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": str(Path(train.__file__).parent.parent)}
     command = [sys.executable, "-m", "embodied.train", *words]
-    return subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True)
 
 
 def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int = 1) -> None:
@@ -109,13 +220,11 @@ def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int
     pytest.fail(f"no checkpoint appeared; exit code {process.poll()}: {process.stderr and process.stderr.read()}")
 
 
-SLOW_SIGNALS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGHUP)]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, *SLOW_SIGNALS])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_saves_and_exits_cleanly(tmp_path, number):
     out = tmp_path / "run"
-    process = spawn(*SMALL, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2", cwd=tmp_path)
+    process = spawn(*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2", cwd=tmp_path)
     wait_for_checkpoint(out, process)
     before = checkpoints.steps(out / "checkpoints")[-1]
     time.sleep(0.5)
@@ -128,115 +237,72 @@ def test_signal_saves_and_exits_cleanly(tmp_path, number):
     assert Run.open(out).load().step == Run.open(out).metrics()[-1]["step"]
 
 
+@pytest.mark.slow
 def test_kill_leaves_a_checkpoint_to_resume_from(tmp_path):
     out = tmp_path / "run"
-    process = spawn(*SMALL, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.0", cwd=tmp_path)
+    process = spawn(*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.0", cwd=tmp_path)
     wait_for_checkpoint(out, process, count=2)
     process.kill()
     process.communicate(timeout=60)
     step = Run.open(out).load().step
-    assert run_main("--resume", str(out), "--steps", str(step + STEP)) == 0
-    assert Run.open(out).load().step == step + STEP
+    assert run(train.main, "--resume", str(out), "--steps", str(step + HOVER_STEP)).code == 0
+    assert Run.open(out).load().step == step + HOVER_STEP
 
 
+@pytest.mark.slow
 def test_two_processes_train_one_policy(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(Path(train.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
     out = tmp_path / "run"
-    command = [*launcher, "embodied.train", *SMALL, "--steps", str(4 * STEP), "--out", str(out)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    command = [*launcher, "embodied.train", *HOVER, "--steps", str(4 * HOVER_STEP), "--out", str(out)]
+    done = interpreted(*command, cwd=tmp_path, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert Run.open(out).load().step == 4 * STEP
+    assert Run.open(out).load().step == 4 * HOVER_STEP
     assert len(Run.open(out).metrics()) == 2  # each iteration counts the steps of both processes
 
 
-def test_training_on_a_full_disk_says_so(tmp_path, monkeypatch, capsys):
+def test_training_on_a_full_disk_says_so(small, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise CheckpointError("cannot save checkpoint 'x': no space left on device")
 
     monkeypatch.setattr(checkpoints, "save", full)
-    assert run_main(*SMALL, "--steps", str(STEP), "--out", str(tmp_path / "run")) == 2
-    assert "no space left on device" in capsys.readouterr().err
+    said = refused(train.main, *small, "--steps", str(STEP), "--out", str(tmp_path / "run"))
+    assert "no space left on device" in said
 
 
-def error_of(capsys, *words: str) -> str:
-    """The one line that a refused command prints."""
-    assert run_main(*words) == 2
-    said = capsys.readouterr().err
-    lines = [line for line in said.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1
-    assert "Traceback" not in said
-    return lines[0]
+OUT = "--out=run"
+REFUSED = {
+    "task": (["swarm/hoover"], ["'swarm/hoover'", "did you mean 'swarm/hover'"]),
+    "engine": (["swarm/hover", "--engine", "bullet", OUT], ["'bullet'", "rigid"]),
+    "engine of the task": (["locomotion/go1-joystick-flat", "--engine", "rigid", OUT], ["does not run", "mujoco"]),
+    "too small": ([*HOVER, "--ppo.minibatches", "100000", OUT], ["minibatches=100000 exceeds"]),
+    "resume a seed": (["--resume", ".", "--seed", "3"], ["'--seed' cannot be given with --resume"]),
+    "resume nonsense": (["--resume", ".", "--nonsense"], ["'--nonsense' cannot be given with --resume"]),
+    "resume a task": (["--resume", ".", "swarm/hover"], ["'swarm/hover' cannot be given with --resume"]),
+    "resume many": (["--resume", ".", "--steps", "many"], ["--steps many: expected a whole number"]),
+    "resume nothing": (["--resume", "nowhere"], ["nowhere"]),
+}
 
 
-def test_unknown_task_suggests(capsys):
-    said = error_of(capsys, "swarm/hoover")
-    assert "'swarm/hoover'" in said
-    assert "did you mean 'swarm/hover'" in said
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_trained_is_refused_in_one_line_and_leaves_no_run(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words, parts = REFUSED[case]
+    said = refused(train.main, *words)
+    assert [part for part in parts if part not in said] == []
+    assert not list(tmp_path.iterdir())
 
 
-def test_unknown_engine_lists(capsys, tmp_path):
-    said = error_of(capsys, "swarm/hover", "--engine", "bullet", "--out", str(tmp_path / "run"))
-    assert "'bullet'" in said
-    assert "rigid" in said
-    assert not (tmp_path / "run").exists()
-
-
-def test_engine_that_does_not_run_the_task(capsys, tmp_path):
-    said = error_of(capsys, "locomotion/go1-joystick-flat", "--engine", "rigid", "--out", str(tmp_path / "run"))
-    assert "does not run" in said
-    assert "mujoco" in said
-
-
-def test_missing_gpu(capsys, tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
-    said = error_of(capsys, "swarm/hover", "--device", "cuda", "--out", str(tmp_path / "run"))
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_missing_gpu(tmp_path):
+    said = refused(train.main, "swarm/hover", "--device", "cuda", "--out", str(tmp_path / "run"))
     assert "'cuda'" in said
     assert "cpu" in said
 
 
-def test_nothing_is_overwritten(capsys, tmp_path):
+def test_nothing_is_overwritten(small, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
-    said = error_of(capsys, *SMALL, "--out", str(tmp_path))
-    assert tmp_path.name in said
+    assert tmp_path.name in refused(train.main, *small, "--out", str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
-
-
-def test_a_training_that_cannot_begin_leaves_no_run(capsys, tmp_path):
-    words = (*SMALL, "--ppo.minibatches", "100000", "--out", str(tmp_path / "run"))
-    assert "minibatches=100000 exceeds" in error_of(capsys, *words)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--seed", "3"], "'--seed' cannot be given with --resume"),
-        (["--nonsense"], "'--nonsense' cannot be given with --resume"),
-        (["swarm/hover"], "'swarm/hover' cannot be given with --resume"),
-        (["--steps", "many"], "--steps many: expected a whole number"),
-    ],
-)
-def test_resume_takes_no_other_settings(capsys, tmp_path, words, message):
-    assert message in error_of(capsys, "--resume", str(tmp_path), *words)
-
-
-def test_resume_of_what_is_no_run(capsys, tmp_path):
-    assert "nowhere" in error_of(capsys, "--resume", str(tmp_path / "nowhere"))
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    out = tmp_path_factory.mktemp("finished") / "run"
-    assert run_main(*SMALL, "--steps", str(STEP), "--out", str(out)) == 0
-    return out
-
-
-def damaged(finished: Path, tmp_path: Path) -> Path:
-    import shutil
-
-    return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
 def test_what_a_resume_changes_is_read_from_its_flags():
@@ -245,27 +311,20 @@ def test_what_a_resume_changes_is_read_from_its_flags():
     assert train.resume_changes(["--resume", "runs/a"]) == {}
 
 
-def test_resume_of_a_truncated_checkpoint(capsys, finished, tmp_path):
-    run = damaged(finished, tmp_path)
-    tensors = next(run.glob("checkpoints/*/state.safetensors"))
+def test_resume_of_a_truncated_checkpoint(copied):
+    tensors = next(copied.glob("checkpoints/*/state.safetensors"))
     tensors.write_bytes(tensors.read_bytes()[:-10])
-    assert "bytes" in error_of(capsys, "--resume", str(run))
+    assert "bytes" in refused(train.main, "--resume", str(copied))
 
 
-def test_resume_of_an_edited_config(capsys, finished, tmp_path):
-    run = damaged(finished, tmp_path)
-    config = run / "config.json"
-    config.write_text(config.read_text().replace('"seed": 0', '"seed": 1'))
-    assert "config.json" in error_of(capsys, "--resume", str(run))
-
-
-def test_resume_of_another_version(capsys, finished, tmp_path):
-    run = damaged(finished, tmp_path)
-    config = run / "config.json"
-    document = json.loads(config.read_text())
-    document["format"] = 99
-    config.write_text(json.dumps(document))
-    assert "99" in error_of(capsys, "--resume", str(run))
+@pytest.mark.parametrize(("before", "after", "said"), [
+    ('"seed": 3', '"seed": 1', "config.json"), ('"format": 1', '"format": 99', "99"),
+])  # fmt: skip
+def test_resume_of_an_edited_config_or_of_another_version(copied, before, after, said):
+    config = copied / "config.json"
+    assert before in config.read_text()
+    config.write_text(config.read_text().replace(before, after))
+    assert said in refused(train.main, "--resume", str(copied))
 
 
 def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise():
@@ -283,11 +342,11 @@ def test_what_a_task_sets_in_training_holds_there_alone_and_can_be_set_otherwise
 
 
 def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
-    path = tmp_path / "initial_states.safetensors"
-    buffer = InitialStateBuffer(first_reset_states(embodied.make("swarm/hover", 1).task, 3, 1), np.ones(1))
+    path, entry = tmp_path / "initial_states.safetensors", join_content().find(mass(tmp_path))
+    buffer = InitialStateBuffer(first_reset_states(entry.load()(), 3, 1), np.ones(1))
     save(path, buffer)
     banked = dataclasses.replace(
-        settings.default_settings(join_content().find("swarm/hover")), initial_states=path, initial_states_share=1.0
+        settings.default_settings(entry), initial_states=path, initial_states_share=1.0, device="cpu"
     )
     env = task_session.build_env(banked, 4, 0)
     assert isinstance(env, embodied.Env)

@@ -1,4 +1,15 @@
-"""The file of a small task of one's own, as a string: tests write it, sound or with a fault."""
+"""The file of a small task of one's own, as a string, sound or with a fault; and trainings of it that take a second."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embodied.registry import join_content
 
 SOUND = '''"""A mass on a rail is pushed to the middle."""
 
@@ -60,3 +71,65 @@ class Sound(Task[State]):
     def outcome(self, world, state):
         return Outcome(jnp.abs(world.qpos[0] - state.goal) < 0.1, jnp.abs(world.qpos[0]) > 5.0)
 '''
+
+QUICK = ("--num-envs", "8", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1")
+STEP = 8 * 8  # environment steps per iteration
+TRAINED = (*QUICK, "--evaluate-episodes", "0", "--steps", str(STEP))
+"""One iteration, not evaluated."""
+
+WITH_EXPERT = (
+    SOUND
+    + """
+    def expert(self, observation, state):
+        return jnp.sign(observation["to_goal"])
+"""
+)
+"""It comes in time where the goal is near enough."""
+
+WITH_OPTION = (
+    SOUND
+    + '''
+
+@dataclasses.dataclass(frozen=True)
+class Options(TaskConfig):
+    """Options of the mass."""
+
+    stiff: bool = False
+    """Whether it stands at once."""
+
+
+class Optional(Sound):
+    """Push a mass to a goal, with an option."""
+
+    config_type = Options
+'''
+)
+BALL = '''"""A toy on the engine that is one program of JAX's."""
+
+from tests.kit.toy_tasks import Speck
+
+
+class Ball(Speck):
+    """Move a ball. Success: it is ahead. Failure: its time is up."""
+
+    engines = ("rigid",)
+
+    def push(self, command):
+        return super().push(0.5 * command)  # whoever explores must not make it explode
+'''
+
+
+def mass(folder: Path) -> str:
+    """Write the mass's file; returns the task's name, which is its path."""
+    (folder / "mass.py").write_text(SOUND)
+    return str(folder / "mass.py")
+
+
+@contextlib.contextmanager
+def registered(file: Path, **names: str) -> Iterator[None]:
+    """Register classes of a file, such as `mass="Sound"`, as tasks of the family `toys`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, kind in names.items():
+            entry = dataclasses.replace(join_content()[f"{file}:{kind}"], name=f"toys/{name}")
+            patch.setitem(join_content()._tasks, entry.name, entry)
+        yield
