@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from embodied.errors import EmbodiedError, RunError
+from embodied.engines.base import first_device, sees_nvidia_gpu
+from embodied.errors import EmbodiedError, EngineError, RunError
 from embodied.evaluation.learning_curves import Across, draw
 from embodied.rendering.video import VideoWriter
 from embodied.storage.runs import Run
@@ -25,41 +27,84 @@ ZERO = ("swarm/hover", "--policy=zero", "--episodes=4")
 
 def called(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    command = [sys.executable, "-m", *words]
+    command = [sys.executable, *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
 
 
 def test_a_strange_graphics_backend_is_ignored_with_a_line() -> None:
-    done = called("embodied.list", "swarm/hover", MUJOCO_GL="foo")
+    done = called("-m", "embodied.storage.files", MUJOCO_GL="foo")  # the package, and next to nothing else
     assert done.returncode == 0
     assert "MUJOCO_GL=foo is ignored" in done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("said", [RuntimeError("Unable to initialize backend 'tpu'"), AssertionError()])
+def test_a_platform_that_is_not_there_is_named(said: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that is known, but has no device, JAX asserts."""
+
+    def devices() -> list[Any]:
+        raise said
+
+    monkeypatch.setattr("jax.devices", devices)
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    message = r"^JAX finds no device with JAX_PLATFORMS='tpu': (Unable .*|it has none here); unset it$"
+    for ask in (sees_nvidia_gpu, first_device):
+        with pytest.raises(EngineError, match=message):
+            ask()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [ZERO, (*ZERO, "--engine=mujoco")], ids=["default engine", "an engine"])
 @pytest.mark.parametrize("platform", ["tpu", "foo"])
 def test_a_platform_that_is_not_there_is_one_line(platform: str, words: tuple[str, ...]) -> None:
-    done = called("embodied.evaluate", *words, JAX_PLATFORMS=platform)
+    done = called("-m", "embodied.evaluate", *words, JAX_PLATFORMS=platform)
     assert done.returncode == 2
     assert f"JAX_PLATFORMS={platform!r}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
+SAVES = """
+import sys
+from pathlib import Path
+from embodied import cli
+
+cli.write_result(Path(sys.argv[1]), "", {})
+cli.show(f"-> {sys.argv[1]}")
+"""
+WRITES = """
+import sys
+from embodied.errors import guard
+
+@guard
+def main():
+    with open(sys.argv[1], "w") as file:
+        print("said")
+        print("warned", file=sys.stderr)
+        file.write("{}")
+
+main()
+"""
+EVALUATES = f"-m embodied.evaluate {' '.join(ZERO)} --json PLACE"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a shell's redirection")
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams(streams: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [f"-c '{WRITES}' PLACE", pytest.param(EVALUATES, marks=pytest.mark.slow)])
+def test_closed_streams(words: str, streams: str, tmp_path: Path) -> None:
     """It works, and what is printed does not end up in the files that it writes."""
-    command = f"{sys.executable} -m embodied.evaluate {' '.join(ZERO)} --json {tmp_path}/a.json {streams}"
+    command = f"{sys.executable} {words.replace('PLACE', f'{tmp_path}/a.json')} {streams}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, timeout=100)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a.json").read_text().startswith("{")
 
 
-def test_names_beyond_ascii_in_the_c_locale(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [("-c", SAVES), pytest.param(("-m", "embodied.evaluate", *ZERO, "--json"), marks=pytest.mark.slow)]
+)
+def test_names_beyond_ascii_in_the_c_locale(words: tuple[str, ...], tmp_path: Path) -> None:
     place = tmp_path / "Übung"
-    variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = called("embodied.evaluate", *ZERO, f"--json={place}/é.json", **variables)
+    done = called(*words, f"{place}/é.json", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert done.returncode == 0, done.stderr
     assert (place / "é.json").is_file()
 

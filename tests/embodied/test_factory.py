@@ -76,6 +76,7 @@ def test_a_rank_sees_its_own_gpu_before_anything_is_imported():
     assert ran.stdout.split() == [b"False", b"7"]
 
 
+@pytest.mark.slow
 def test_a_platform_that_is_not_there_is_named():
     code = "from embodied.engines.base import sees_nvidia_gpu; sees_nvidia_gpu()"
     variables = {"JAX_PLATFORMS": "nonesuch"}

@@ -11,7 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+import torch
+
+from embodied.env.vectorized import base
+from tests.kit.toy_tasks import Ball
+from tests.kit.worlds import toy_world
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -48,6 +54,27 @@ def ran(default: str, task: str, engine: str) -> dict[str, list[float]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.parametrize(("engine", "elsewhere"), [("mujoco", "default_sharding"), ("rigid", "cpu_sharding")])
+def test_everything_is_committed_to_the_device_of_the_engine(
+    engine: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not would go where JAX's default device is."""
+    env = toy_world(Ball, engine, 8)
+    monkeypatch.setattr(base, elsewhere, lambda: pytest.fail(f"{engine} asks for the {elsewhere}"))
+
+    def step() -> None:
+        env.step(torch.full(env.action_shape, 0.1))
+        assert all(leaf.committed for leaf in jax.tree.leaves(env.episode))
+
+    env.reset(0)
+    step()
+    env.episode_length = torch.full((8,), env.max_episode_steps - 1)
+    step()
+    env.load_state(env.state())
+    step()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "place"), [("mujoco", 0), ("rigid", 1)])
 def test_where_the_episodes_lie(engine: str, place: int) -> None:
     """A host engine's on the CPU; a fused engine's on the default device. The numbers are the same."""

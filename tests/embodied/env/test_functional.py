@@ -10,24 +10,23 @@ import embodied
 from embodied.core.episode import environment_keys
 from embodied.env.functional import FunctionalEnv
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
-from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
+from tests.kit.toy_tasks import Speck
+from tests.kit.worlds import jitted, toy_world
 
-STEPS = 3 * MAX_STEPS
-
-
-@pytest.fixture(scope="module")
-def brief():
-    core = brief_env(1)
-    return FunctionalEnv(core.task, core.engine)
+NUM_ENVS, STEPS = 8, 30
 
 
 @pytest.fixture(scope="module")
-def hover():
-    return embodied.functional("swarm/hover")
+def speck():
+    core = toy_world(Speck, "rigid", NUM_ENVS)
+    env = FunctionalEnv(core.task, core.engine)
+    state, _ = jitted(env.reset)(jax.random.PRNGKey(3))
+    jitted(env.step)(state, jnp.ones(3))
+    return env
 
 
 def plan(*shape):
-    """Actions between the kinks at which thrust is not differentiable."""
+    """Actions of which none explodes."""
     return np.random.default_rng(5).uniform(0.05, 0.9, shape).astype(np.float32)
 
 
@@ -36,23 +35,26 @@ def assert_close(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_it_lives_through_the_episodes_of_the_vectorised_environment(brief):
+def test_it_lives_through_the_episodes_of_the_vectorised_environment(speck):
     """Restarts included: each environment's draws come from its own key, however many there are."""
-    count, actions = 3, plan(STEPS, 3, 4)
-    core = brief_env(count, seed=7)
+    actions = plan(STEPS, NUM_ENVS, 3)
+    core = toy_world(Speck, "rigid", NUM_ENVS)
     expected = [core.reset(7), *(core.step(torch.from_numpy(action)) for action in actions)]
 
     def step(state, action):
-        state, transition = brief.step(state, action)
+        state, transition = speck.step(state, action)
         ended = transition.terminated | transition.truncated
-        fresh, first = brief.restart(state)
+        fresh, first = speck.restart(state)
         state, seen = jax.tree.map(
             lambda new, old: jnp.where(ended, new, old), (fresh, first), (state, transition.observation)
         )
         return state, (transition, seen)
 
-    states, first = jax.vmap(brief.reset)(environment_keys(7, count))
-    _, (transitions, seen) = jax.vmap(lambda state, mine: jax.lax.scan(step, state, mine), (0, 1))(states, actions)
+    def life(key, mine):
+        state, first = speck.reset(key)
+        return first, jax.lax.scan(step, state, mine)[1]
+
+    first, (transitions, seen) = jax.jit(jax.vmap(life, (0, 1)))(environment_keys(7, NUM_ENVS), actions)
     assert_close(first["policy"], expected[0]["policy"])
     for index, told in enumerate(expected[1:]):
         assert_close(seen["policy"][:, index], told.obs["policy"])
@@ -63,49 +65,66 @@ def test_it_lives_through_the_episodes_of_the_vectorised_environment(brief):
     assert transitions.truncated.any()
 
 
-def test_functions_are_pure(hover):
-    state, observation = jax.jit(hover.reset)(jax.random.PRNGKey(3))
-    step = jax.jit(hover.step)
-    (one, first), (other, again) = step(state, jnp.ones(4)), step(state, jnp.ones(4))
+def test_functions_are_pure(speck):
+    state, observation = jitted(speck.reset)(jax.random.PRNGKey(3))
+    step = jitted(speck.step)
+    (one, first), (other, again) = step(state, jnp.ones(3)), step(state, jnp.ones(3))
     for ours, theirs in zip(jax.tree.leaves((one, first)), jax.tree.leaves((other, again)), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert {group: array.shape for group, array in observation.items()} == hover.observation_shapes
-    assert hover.action_shape == (4,)
+    assert {group: array.shape for group, array in observation.items()} == speck.observation_shapes
+    assert speck.action_shape == (3,)
 
 
-def test_both_kinds_of_keys_mean_the_same(hover):
+def test_both_kinds_of_keys_mean_the_same(speck):
     """`jax.random.key`'s and `jax.random.PRNGKey`'s."""
+    reset = jitted(speck.reset)
     for ours, theirs in zip(
-        jax.tree.leaves(hover.reset(jax.random.key(3))),
-        jax.tree.leaves(hover.reset(jax.random.PRNGKey(3))),
-        strict=True,
+        jax.tree.leaves(reset(jax.random.key(3))), jax.tree.leaves(reset(jax.random.PRNGKey(3))), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_gradients_of_the_return_are_its_differences(hover):
-    """Through twenty control steps of 10 physics steps each, by every action of the first."""
-    actions = jnp.asarray(plan(20, 4))
+def check_gradients(env, actions, small, **tolerance):
+    """The gradient of the return by the first action is its difference quotients; all of it is finite."""
 
-    @jax.jit
     def total(actions):
-        state, _ = hover.reset(jax.random.key(0))
-        _, transitions = jax.lax.scan(hover.step, state, actions)
+        state, _ = env.reset(jax.random.key(0))
+        _, transitions = jax.lax.scan(env.step, state, actions)
         return jnp.sum(transitions.reward)
 
-    gradient, small = jax.jit(jax.grad(total))(actions), 2e-2
-    for rotor in range(4):
-        aside = jnp.zeros_like(actions).at[0, rotor].set(small)
-        difference = (total(actions + aside) - total(actions - aside)) / (2 * small)
-        assert gradient[0, rotor] == pytest.approx(float(difference), rel=0.05, abs=0.01)
+    both = jax.jit(jax.value_and_grad(total))
+    gradient = both(actions)[1]
+    for place in range(actions.shape[1]):
+        aside = jnp.zeros_like(actions).at[0, place].set(small)
+        difference = (both(actions + aside)[0] - both(actions - aside)[0]) / (2 * small)
+        np.testing.assert_allclose(gradient[0, place], difference, **tolerance)
     assert np.isfinite(gradient).all()
+    return gradient
 
 
-def test_actions_are_clipped_as_everywhere(hover):
-    state, _ = hover.reset(jax.random.key(0))
-    _, most = hover.step(state, jnp.ones(4))
-    _, more = hover.step(state, jnp.full(4, 7.0))
+def test_gradients_of_the_return_are_its_differences(speck):
+    """Through three control steps of 4 physics steps each: upwards it earns more."""
+    gradient = check_gradients(speck, jnp.asarray(plan(3, 3)), 0.05, rtol=0.05, atol=1e-5)
+    assert (gradient[:2, 2] > 0).all()
+
+
+@pytest.mark.slow
+def test_gradients_of_hovering_are_its_differences():
+    """Through twenty control steps of 10 physics steps each, by every rotor, between the kinks of thrust."""
+    check_gradients(embodied.functional("swarm/hover"), jnp.asarray(plan(20, 4)), 2e-2, rtol=0.05, atol=0.01)
+
+
+def test_actions_are_clipped_as_everywhere(speck):
+    state, _ = jitted(speck.reset)(jax.random.key(0))
+    _, most = jitted(speck.step)(state, jnp.ones(3))
+    _, more = jitted(speck.step)(state, jnp.full(3, 7.0))
     np.testing.assert_array_equal(most.observation["policy"], more.observation["policy"])
+
+
+def test_a_registered_task_has_its_shapes():
+    env = embodied.functional("swarm/hover")
+    assert env.action_shape == (4,)
+    assert env.observation_shapes == {"policy": (16,), "critic": (23,)}
 
 
 @pytest.mark.slow

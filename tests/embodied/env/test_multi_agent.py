@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -11,28 +13,38 @@ from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from policies.training.loading import load_policy
 from tasks.swarm.team.waypoints import WaypointConfig
+from tests.kit.budget import sharing
 
 
-def swap(worlds: int = 4, agents: int = 3) -> embodied.Env:
-    return embodied.make("swarm/swap", worlds, "rigid", seed=0, config=WaypointConfig(agents=agents))
+@functools.cache
+def swap() -> embodied.Env:
+    """Four worlds of three agents, which every test resets."""
+    with sharing("swap of three, 4"):
+        env = embodied.make("swarm/swap", 4, "rigid", seed=0, config=WaypointConfig(agents=3))
+        env.reset()
+        env.step(torch.zeros(env.action_shape))
+    return env
 
 
 def test_a_team_is_a_row_of_the_learner() -> None:
-    env, twin = swap(), swap()
+    env = swap()
     team = TeamEnv(env)
     size = env.observation_spec[POLICY].shape[1]
     assert (team.num_envs, team.team_size, team.action_size) == (4, 3, 12)
     assert team.observation_spec[POLICY].shape == (3 * size,)
-    assert torch.equal(team.reset()[POLICY], twin.reset()[POLICY].flatten(1))
-    action = torch.linspace(-0.5, 0.5, 48).reshape(4, 12)
-    step, expected = team.step(action), twin.step(action.reshape(4, 3, 4))
+    first, action = env.reset()[POLICY].clone(), torch.linspace(-0.5, 0.5, 48).reshape(4, 12)
+    expected, following = (env.step(action.reshape(4, 3, 4)) for _ in range(2))
+    assert torch.equal(team.reset()[POLICY], first.flatten(1))
+    step = team.step(action)
     assert torch.equal(step.reward, expected.reward)
     assert step.reward.shape == (4, 3)
     assert torch.equal(step.obs[POLICY].unflatten(1, (3, size)), expected.obs[POLICY])
     assert torch.equal(step.final_obs[POLICY], expected.final_obs[POLICY].flatten(1))
     assert step.terminated.shape == (4,)
-    team.load_state(team.state())
-    assert torch.equal(team.step(action).reward, twin.step(action.reshape(4, 3, 4)).reward)
+    state = team.state()
+    team.step(-action)
+    team.load_state(state)
+    assert torch.equal(team.step(action).reward, following.reward)
 
 
 def test_a_team_has_no_mirror() -> None:
@@ -41,11 +53,15 @@ def test_a_team_has_no_mirror() -> None:
 
 
 def test_a_policy_of_worlds_acts_for_each_agent_as_there() -> None:
-    env, twin = swap(), swap()
-    rows = AgentsEnv(env)
-    seen, expected = rows.reset(), twin.reset()
-    script, its = rows.acting(load_policy("expert", env)), load_policy("expert", twin)
+    env = swap()
+    its, expected = load_policy("expert", env), []
+    observed = env.reset()
     for _ in range(2):
-        action = its(expected)
-        assert torch.equal(script(seen), action.flatten(0, 1))
-        seen, expected = rows.step(script(seen)).obs, twin.step(action).obs
+        expected.append(its(observed))
+        observed = env.step(expected[-1]).obs
+    rows = AgentsEnv(env)
+    script, seen = rows.acting(load_policy("expert", env)), rows.reset()
+    for action in expected:
+        acted = script(seen)
+        assert torch.equal(acted, action.flatten(0, 1))
+        seen = rows.step(acted).obs

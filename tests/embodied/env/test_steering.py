@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -17,17 +18,34 @@ from embodied.env.env import Env
 from embodied.env.steering import SteeredTask, Steering, is_rate, movable
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
+from tests.kit.budget import sharing
+from tests.kit.worlds import task_of, world
 
 WALKS, FLIES, TEAM = "locomotion/go1-joystick-flat", "swarm/hover", "swarm/formation"
-STEERED = [WALKS, FLIES, TEAM, "swarm/swap", "manipulation/reach", "manipulation/push", "manipulation/track-pose",
-           "grasping/leap-pour", "grasping/leap-reorient", "swarm/trajectory", "swarm/landing",
-           "locomotion/reach-cheetah-11-leftfleg", "locomotion/g1-joystick-flat"]  # fmt: skip
+STEERED = [WALKS, FLIES, TEAM]
+ALSO_STEERED = ["swarm/swap", "manipulation/reach", "manipulation/push", "manipulation/track-pose",
+                "grasping/leap-pour", "grasping/leap-reorient", "swarm/trajectory", "swarm/landing",
+                "locomotion/reach-cheetah-11-leftfleg", "locomotion/g1-joystick-flat"]  # fmt: skip
 
 
-def steered(name: str, num_envs: int = 2) -> tuple[Env, Steering]:
-    env = embodied.make(name, num_envs, wrappers=[SteeredTask])
+@functools.cache
+def steered_world(name: str) -> tuple[Env, Steering]:
+    """Two environments that may be steered, and were."""
+    with sharing(f"{name}, steered"):
+        env = embodied.make(name, 2, wrappers=[SteeredTask])
+        env.reset(0)
+        env.episode_length = torch.full((2,), env.max_episode_steps - 1)
+        still(env, 2)
+        steering = Steering(env)
+        steering.set_command(None)
+        steering.read()
+    return env, steering
+
+
+def steered(name: str) -> tuple[Env, Steering]:
+    env, steering = steered_world(name)
     env.reset(0)
-    return env, Steering(env)
+    return env, steering
 
 
 def still(env: Env, steps: int = 1) -> Any:
@@ -36,10 +54,17 @@ def still(env: Env, steps: int = 1) -> Any:
     return env.step(torch.zeros(env.action_shape))
 
 
-@pytest.mark.parametrize("name", [name for name in STEERED if name in join_content()])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *STEERED,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ALSO_STEERED if name in join_content()),
+    ],
+)
 def test_a_command_is_set_in_the_state_and_measured_in_the_same_numbers(name: str) -> None:
-    task = SteeredTask(join_content()[name].load()())
-    start = jax.jit(task.reset)(jax.random.PRNGKey(0))
+    task = SteeredTask(task_of(name))
+    drawn = jax.eval_shape(task.reset, jax.random.PRNGKey(0))
+    start = jax.tree.map(lambda leaf: jnp.asarray(np.full(leaf.shape, leaf.dtype != bool, leaf.dtype)), drawn)
     ranges = task.command_ranges
     assert ranges or name == "swarm/swap"
     wanted = jnp.asarray([one.low + 0.3 * (one.high - one.low) for one in ranges])
@@ -62,7 +87,7 @@ def test_the_command_is_the_one_that_is_observed_and_rewarded() -> None:
     assert list(env.observation_terms["policy"])[-1] == "command"
     np.testing.assert_allclose(step.obs["policy"][:, place:], np.tile([0.5, -0.2, 0.9], (2, 1)), atol=1e-6)
     task, state = env.task, env.task_state
-    rewards = jax.vmap(lambda world, state: task.rewards(world, state, jnp.zeros(12)))(env.world(), state)
+    rewards = jax.jit(jax.vmap(lambda world, state: task.rewards(world, state, jnp.zeros(12))))(env.world(), state)
     wrong = np.linalg.norm(np.asarray(env.world()["linvel"])[:, :2] - [0.5, -0.2], axis=1)
     sigma = env.task.config.tracking_sigma
     np.testing.assert_allclose(rewards["tracking_linvel"], np.exp(-(wrong**2) / sigma), rtol=1e-4)
@@ -81,7 +106,7 @@ def test_a_command_outlasts_the_episode_until_it_is_given_back() -> None:
 
 
 def test_a_command_is_cut_to_its_ranges_and_one_of_another_length_refused() -> None:
-    env, steering = steered(FLIES)
+    _, steering = steered(FLIES)
     steering.set_command([9.0, 0.0, -9.0])
     np.testing.assert_allclose(steering.read()[0], np.tile([1.0, 0.0, 1.0], (2, 1)), atol=1e-6)
     with pytest.raises(EmbodiedError, match=r"command \[1.0\]; expected 3 numbers: x \(m\), y \(m\), z \(m\)"):
@@ -90,7 +115,6 @@ def test_a_command_is_cut_to_its_ranges_and_one_of_another_length_refused() -> N
         steering.set_command([np.nan, 0.0, 2.0])
     with pytest.raises(EmbodiedError, match="is not steered; make it with wrappers"):
         Steering(embodied.make(FLIES))
-    del env
 
 
 def test_a_formation_is_moved_as_a_whole_and_stands_still_there() -> None:
@@ -107,11 +131,10 @@ def test_a_formation_is_moved_as_a_whole_and_stands_still_there() -> None:
 
 @pytest.mark.parametrize(("name", "engine"), [(FLIES, "rigid"), (WALKS, "mujoco")])
 def test_a_push_moves_the_pushed_body_of_one_environment_for_its_time(name: str, engine: str) -> None:
-    env = embodied.make(name, 2, engine, wrappers=[SteeredTask, lambda task: task.without(variations=["all"])])
     pushed = []
     for force in (0.0, 1.0):
-        env.reset(0)
-        steering = Steering(env)
+        env, steering = steered(name)
+        assert env.engine_name == engine
         mass = float(env.task.model.body_subtreemass[1])
         steering.push(1, movable(env.task.model)[0], [0.0, 10 * mass * force, 0.0], seconds=0.1)
         still(env, round(0.1 / env.control_dt))
@@ -123,21 +146,18 @@ def test_a_push_moves_the_pushed_body_of_one_environment_for_its_time(name: str,
 
 
 def test_what_cannot_be_pushed_is_refused() -> None:
-    env, steering = steered(FLIES)
+    _, steering = steered(FLIES)
     with pytest.raises(EmbodiedError, match="body 0 cannot be pushed; expected one of 1"):
         steering.push(0, 0, [1.0, 0.0, 0.0])
     with pytest.raises(EmbodiedError, match="there is no environment 2; expected 0 to 1"):
         steering.push(2, 1, [1.0, 0.0, 0.0])
-    del env
 
 
 def test_a_task_that_nobody_steers_goes_as_without() -> None:
-    runs = []
-    for wrappers in ([], [SteeredTask]):
-        env = embodied.make(FLIES, 2, wrappers=wrappers)
-        env.reset(3)
-        runs.append(still(env, 5).obs["critic"].numpy())
-    np.testing.assert_allclose(*runs, rtol=1e-5, atol=1e-6)
+    plain, env = world(FLIES), steered(FLIES)[0]
+    for own in (plain, env):
+        own.reset(3)
+    np.testing.assert_allclose(still(env, 5).obs["critic"], still(plain, 5).obs["critic"][:2], rtol=1e-5, atol=1e-6)
 
 
 def test_ranges_are_given_the_smaller_first_and_rates_are_told_by_their_unit() -> None:

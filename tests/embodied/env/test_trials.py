@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,11 @@ import torch
 from torch import Tensor
 
 import embodied
+from embodied.core.hooks import CommandRange
+from embodied.core.task import TimeLimit
+from embodied.core.world import Outcome
 from embodied.env.env import Env
-from embodied.env.steering import Steering, steered
+from embodied.env.steering import SteeredTask, Steering
 from embodied.env.trials import TERMS, TrialEnv, Trials, by_trials, episodes_per_trial, trial_state
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
@@ -22,23 +26,41 @@ from policies.networks.build import make_actor
 from policies.networks.config import Architecture, NetworkConfig
 from policies.policy import NormalizedActor, Policy
 from tasks.manipulation.common.tabletop import TabletopConfig
+from tests.kit.toy_tasks import Speck
+from tests.kit.worlds import task_of, toy_world
 
 STEPS, EPISODES = 4, 3
 KEY = jax.random.PRNGKey(0)
 
 
-def trials(num_envs: int = 4, engine: str = "mujoco", seed: int = 0) -> TrialEnv:
-    env = embodied.make("swarm/hover", num_envs, engine, seed, episode_steps=STEPS, episodes_per_trial=EPISODES)
-    return TrialEnv(env)
+class Enduring(Speck):
+    """A speck whose episodes only time ends."""
+
+    def outcome(self, world: Any, state: Any) -> Outcome:
+        outcome = super().outcome(world, state)
+        return Outcome(success=outcome.success, failure=jnp.zeros((), bool))
 
 
-@pytest.fixture(scope="module", params=["mujoco", "rigid"])
+class Tried(Trials):
+    """Its trials, short ones."""
+
+    def __init__(self) -> None:
+        super().__init__(TimeLimit(Enduring(), STEPS), EPISODES)
+
+
+def trials(num_envs: int = 4, engine: str = "mujoco") -> TrialEnv:
+    """Shared environments: each test resets them."""
+    return TrialEnv(toy_world(Tried, engine, num_envs))
+
+
+@pytest.fixture(params=["mujoco", "rigid"])
 def env(request: pytest.FixtureRequest) -> TrialEnv:
     return trials(engine=request.param)
 
 
 def actions(count: int, num_envs: int = 4) -> Tensor:
-    return 2 * torch.rand(count, num_envs, 4, generator=torch.Generator().manual_seed(1)) - 1
+    """(count, num_envs, 3), of which none explodes."""
+    return 1.8 * torch.rand(count, num_envs, 3, generator=torch.Generator().manual_seed(1)) - 0.9
 
 
 def positions(env: Env) -> np.ndarray:
@@ -63,17 +85,18 @@ def test_a_policy_observes_previous_action_and_reward_and_where_episodes_begin(e
     assert tuple(terms["policy"])[-3:] == tuple(terms["critic"])[-3:] == TERMS
     obs = env.reset()
     for group in ("policy", "critic"):
-        assert obs[group][:, -6:].tolist() == [[0, 0, 0, 0, 0, 1]] * 4, "nothing came before a trial"
-    for number, action in enumerate(2 * actions(STEPS * EPISODES), 1):
+        assert obs[group][:, -5:].tolist() == [[0, 0, 0, 0, 1]] * 4, "nothing came before a trial"
+    for number, action in enumerate(actions(STEPS * EPISODES), 1):
+        action[:, 0] *= 2  # beyond the limits, to which it is cut
         step = env.step(action)
         begins = torch.full((4, 1), float(number % STEPS == 0))
         expected = torch.cat([action.clamp(-1, 1), step.reward[:, None], begins], -1)
         over = number == STEPS * EPISODES
         for group in ("policy", "critic"):
-            seen, final = step.obs[group][:, -6:], step.final_obs[group][:, -6:]
-            torch.testing.assert_close(seen, expected * torch.tensor([0.0] * 5 + [1.0]) if over else expected)
-            torch.testing.assert_close(final[:, :5], expected[:, :5])
-            assert not final[:, 5].any()
+            seen, final = step.obs[group][:, -5:], step.final_obs[group][:, -5:]
+            torch.testing.assert_close(seen, expected * torch.tensor([0.0] * 4 + [1.0]) if over else expected)
+            torch.testing.assert_close(final[:, :4], expected[:, :4])
+            assert not final[:, 4].any()
 
 
 def test_an_environment_is_the_same_alone_and_among_others() -> None:
@@ -89,18 +112,20 @@ def test_an_environment_is_the_same_alone_and_among_others() -> None:
 
 
 def test_a_resumed_environment_goes_on_bit_for_bit(env: TrialEnv) -> None:
-    whole, other = env, trials(engine=env.engine_name, seed=9)
+    whole = env
     tape = actions(2 * STEPS * EPISODES)
     whole.reset()
     whole.spread_episode_lengths()
     for action in tape[:7]:
         whole.step(action)
-    saved = trees.unflatten(trees.flatten(whole.state()))
-    other.reset()
-    other.load_state(saved)
-    assert torch.equal(other.episode_length, whole.episode_length)
-    for action in tape[7:]:
-        ours, theirs = whole.step(action), other.step(action)
+    saved, lengths = trees.unflatten(trees.flatten(whole.state())), whole.episode_length
+    expected = [whole.step(action) for action in tape[7:]]
+    whole.env.reset(9)
+    whole.step(tape[0])
+    whole.load_state(saved)
+    assert torch.equal(whole.episode_length, lengths)
+    for action, ours in zip(tape[7:], expected, strict=True):
+        theirs = whole.step(action)
         for one, two in ((ours.obs["policy"], theirs.obs["policy"]), (ours.truncated, theirs.truncated)):
             assert torch.equal(one, two)
 
@@ -117,7 +142,7 @@ def test_trials_are_spread_over_all_their_episodes(env: TrialEnv) -> None:
 def test_memory_lives_through_the_ends_of_episodes_and_no_longer(env: TrialEnv) -> None:
     config = NetworkConfig((8,), architecture=Architecture.GRU, memory=4)
     size = env.observation_spec["policy"].shape[0]
-    actor = make_actor(size, 4, config, 1.0, torch.Generator().manual_seed(0))
+    actor = make_actor(size, 3, config, 1.0, torch.Generator().manual_seed(0))
     policy = Policy(NormalizedActor(actor, torch.zeros(size), torch.ones(size), 10.0), config)
     acting, obs, hidden = policy.acting_in(env), env.reset(), torch.zeros(4, 4)
     for number in range(STEPS * EPISODES + 2):
@@ -157,24 +182,37 @@ def test_numbered_goals_repeat_within_a_trial_and_all_are_met() -> None:
 
 
 def test_a_script_acts_in_a_trial_as_without() -> None:
-    task = join_content()["manipulation/reach"].load()(TabletopConfig())
+    task = task_of("manipulation/reach")
     seen = jnp.arange(39.0) / 39
-    state = jax.jit(task.reset)(KEY).task_state
-    within = jax.jit(Trials(task, 2).reset)(KEY).task_state
+    resets = jax.jit(lambda key: (task.reset(key), Trials(task, 2).reset(key)))
+    state, within = (start.task_state for start in resets(KEY))
     expected = task.expert({"policy": seen}, state)
     found = Trials(task, 2).expert({"policy": jnp.concatenate([seen, jnp.ones(6)])}, within)
     np.testing.assert_allclose(found, expected)
 
 
+class Led(Enduring):
+    """Enduring, and told a number."""
+
+    command_ranges = (CommandRange("x", "m", -1.0, 1.0, "spin"),)
+
+
+class SteeredTrials(SteeredTask):
+    """Trials of it that a person may steer."""
+
+    def __init__(self) -> None:
+        super().__init__(Trials(Led(), 2))
+
+
 def test_a_person_may_steer_within_trials() -> None:
     """As in the viewer, where a wrapper lies around them."""
-    env = embodied.make("manipulation/reach", 1, wrappers=[lambda task: Trials(task, 2), steered], hide_goal=True)
+    env = toy_world(SteeredTrials, "mujoco", 1)
     env.reset()
-    Steering(env).set_command([0.05, 0.85, 0.2])
+    Steering(env).set_command([0.3])
     assert TrialEnv(env).episode_length.tolist() == [0]
-    env.step(torch.zeros(1, 4))
+    env.step(torch.zeros(1, 3))
     assert TrialEnv(env).episode_length.tolist() == [1]
-    np.testing.assert_allclose(trial_state(env).task_state.goal, [[0.05, 0.85, 0.2]], rtol=1e-6)
+    np.testing.assert_allclose(trial_state(env).task_state.spin, [0.3], rtol=1e-6)
 
 
 def test_what_has_no_trials_is_taken_as_it_is_and_what_cannot_have_them_is_said() -> None:

@@ -1,0 +1,98 @@
+"""Hovering drones with episodes short enough to test: every 20 steps at the latest, and many fall sooner."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+import torch
+from torch import Tensor
+
+import embodied
+from embodied.core.hooks import Timing
+from embodied.engines import make_engine
+from embodied.env.env import Env
+from embodied.env.step import Step
+from embodied.registry import join_content
+from embodied.rendering.cameras import camera_config
+from tasks.swarm.hover import Hover, HoverConfig
+from tests.documents.snippets import ROOT, blocks_of
+from tests.kit.budget import sharing
+
+MAX_STEPS, NUM_ENVS = 20, 4
+
+
+class BriefHover(Hover):
+    """`swarm/hover` with a time limit of 0.2 s."""
+
+    timing = Timing(physics_dt=0.002, substeps=5, episode_seconds=0.2)
+
+
+class Lasting(Env):
+    """Environments that `close` leaves to the tests that follow."""
+
+    def close(self) -> None:
+        pass
+
+
+def brief_task() -> BriefHover:
+    """Drones thrown so fast that some hit the floor before the time limit and some do not."""
+    return BriefHover(HoverConfig(start_distance=1.9, start_speed=20.0))
+
+
+def brief_env(num_envs: int, seed: int = 0) -> Env:
+    """New environments, for a test that closes them or needs two at a time."""
+    task = brief_task()
+    return Env(task, make_engine("rigid", task, num_envs), num_envs, seed=seed)
+
+
+@functools.cache
+def brief_world(num_envs: int = NUM_ENVS) -> Env:
+    """Environments that tests share, compiled once a worker; each test resets them."""
+    with sharing(f"brief hover, {num_envs}"):
+        task = brief_task()
+        env = Lasting(task, make_engine("rigid", task, num_envs), num_envs)
+        env.reset()
+        for action in plan(MAX_STEPS + 1, num_envs):
+            env.step(action)
+    return env
+
+
+@functools.cache
+def seeing_world(num_envs: int = 2, resolution: tuple[int, int] = (24, 16)) -> Env:
+    """The same drones with a small camera at their front."""
+    with sharing(f"brief hover with a camera, {num_envs}"):
+        task = brief_task()
+        engine, cameras = make_engine("rigid", task, num_envs), camera_config(("front",), resolution)
+        return Lasting(task, engine, num_envs, camera_config=cameras)
+
+
+def plan(steps: int = 3 * MAX_STEPS, num_envs: int = NUM_ENVS) -> Tensor:
+    """(steps, num_envs, 4) actions in [-1, 1], always the same."""
+    return 2 * torch.rand(steps, num_envs, 4, generator=torch.Generator().manual_seed(5)) - 1
+
+
+def lived(env: Env, seed: int, actions: Tensor) -> tuple[dict[str, Tensor], list[Step]]:
+    """The first observation after a seed and every step under `actions`: what an adapter of `env` is to tell."""
+    first = {group: values.clone() for group, values in env.reset(seed).items()}
+    return first, [env.step(action) for action in actions]
+
+
+def run_page(
+    importing: str, monkeypatch: pytest.MonkeyPatch, shorter: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Run the block of docs/adapters.md that imports a module, with few drones and numbers replaced by smaller ones."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if f"{importing} import" in block.text)
+    code = block.code
+    for long, short in shorter.items():
+        assert long in code
+        code = code.replace(long, short)
+
+    def few(name: str, num_envs: int) -> Env:
+        assert name in join_content()
+        return brief_world(min(num_envs, NUM_ENVS))
+
+    monkeypatch.setattr(embodied, "make", few)
+    exec(compile(code, block.place, "exec"), {})
