@@ -18,13 +18,11 @@ from embodied.env.env import Env
 from embodied.env.vectorized import EpisodeStatistics
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
-from tasks.swarm.hover import HoverConfig
 from tests.kit.budget import sharing
 from tests.kit.worlds import NUM_ENVS
 
 TASK = "swarm/hover"
-CONFIG = {"latency": (0.0, 0.0)}
-SMALL = (TASK, "--num-envs", str(NUM_ENVS), "--engine", "rigid", "--config.latency", "0", "0")
+SMALL = (TASK, "--num-envs", str(NUM_ENVS), "--engine", "rigid")
 """Words of a command whose programs are compiled once a worker."""
 UNROLL = 8
 STEP = NUM_ENVS * UNROLL
@@ -54,7 +52,7 @@ def make_once(name: str, num_envs: int = 1, engine: str | None = None, seed: int
     usual = {parameter.name: parameter.default for parameter in inspect.signature(make).parameters.values()}
     entry = join_content()[name]
     usual["config"] = entry.load().config_type()
-    told = {key: value for key, value in options.items() if value is not None and value != usual[key]}
+    told = {key: value for key, value in options.items() if value not in (None, {}, usual[key])}
     engine = engine or default_engine(entry)
     if engine not in FUSED or {"calibration", "initial_states", "cameras"} & told.keys():
         return make(name, num_envs, engine, seed, **told)
@@ -63,8 +61,9 @@ def make_once(name: str, num_envs: int = 1, engine: str | None = None, seed: int
         with sharing(key):
             env = make(name, num_envs, engine, seed, **told)
             env.reset()
-            env.step(torch.zeros(env.action_shape))
-            env.spread_episode_lengths()
+            env.episode_length = torch.full((num_envs,), env.max_episode_steps)
+            for _ in range(2):  # the first one restarts all
+                env.step(torch.zeros(env.action_shape))
             env.statistics()
             _prototypes()[key] = env
     return twin_of(_prototypes()[key], seed)
@@ -72,7 +71,7 @@ def make_once(name: str, num_envs: int = 1, engine: str | None = None, seed: int
 
 def hover(seed: int = 0) -> Env:
     """The environments of `SMALL`."""
-    return make_once(TASK, NUM_ENVS, "rigid", seed, config=HoverConfig(latency=(0.0, 0.0)))
+    return make_once(TASK, NUM_ENVS, "rigid", seed)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -12,12 +13,14 @@ import torch
 from safetensors.torch import load_file
 
 from embodied import evaluate, train
+from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
+from policies.imitation import demonstrations as demonstrations_file
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import PPOConfig
@@ -26,17 +29,24 @@ from policies.training import launch, settings
 from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy, policy_from_checkpoint
 from sim2real.bundles.network import ExportError, Network
+from tasks.swarm.team.waypoints import WaypointConfig
+from tests.kit import pusher, training
+from tests.kit.learning import vectors
+from tests.kit.training import NUM_ENVS, TASK, make_once
 
-SMALL = ["--num-envs", "8", "--evaluate-episodes", "0", "--engine", "rigid"]
+SMALL = [*training.SMALL, "--evaluate-episodes", "0"]
 SAC = [*SMALL, "--algorithm", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
        "--sac.actor.hidden", "16", "--sac.critic.hidden", "16", "--sac.buffer-size", "96"]  # fmt: skip
-STEP = 8 * 4  # environment steps per iteration
+PUSHER = f"{pusher.__file__}:Pusher"
+STEP = NUM_ENVS * 4  # environment steps per iteration
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 def run_main(*words: str) -> int:
     """The exit code of a command line."""
     try:
-        return train.main(["swarm/hover", *words] if "--resume" not in words else list(words))
+        return train.main(list(words))
     except SystemExit as stop:
         return int(stop.code or 0)
 
@@ -116,7 +126,7 @@ def test_an_off_policy_training_saved_by_another_version_says_how_to_go_on(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
+def whole(tmp_path_factory, compiled_once) -> Path:
     out = tmp_path_factory.mktemp("runs") / "whole"
     assert run_main(*SAC, "--seed", "3", "--steps", str(6 * STEP), "--out", str(out)) == 0
     return out
@@ -145,18 +155,20 @@ def test_a_run_records_its_algorithm_and_named_losses(whole):
 
 def test_its_policy_is_evaluated_and_started_from(whole, tmp_path, capsys):
     result = tmp_path / "result.json"
-    words = ["swarm/hover", "--policy", str(whole), "--episodes", "4", "--num-envs", "4", "--json", str(result)]
-    assert evaluate.main(words) == 0
-    assert json.loads(result.read_text())["episodes"] == 4
+    few = ["--episodes", str(NUM_ENVS), "--num-envs", str(NUM_ENVS), "--json", str(result)]
+    assert evaluate.main([TASK, "--policy", str(whole), *few]) == 0
+    assert json.loads(result.read_text())["episodes"] == NUM_ENVS
     assert run_main(*SAC, "--steps", str(STEP), "--start-from", str(whole), "--out", str(tmp_path / "next")) == 0
     assert run_main(*SMALL, "--steps", str(STEP), "--start-from", str(whole), "--out", str(tmp_path / "ppo")) == 2
     assert "a policy of kind 'squashed-mlp'" in capsys.readouterr().err
 
 
+RECORDED = [*training.SMALL, "--policy", "zero", "--failures", "--episodes", str(NUM_ENVS)]
+
+
 def test_demonstrations_are_recorded_and_learned_from(tmp_path):
     file, out = tmp_path / "zero.safetensors", tmp_path / "run"
-    words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
-    assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
+    assert demonstrations.main([*RECORDED, "--out", str(file)]) == 0
     assert run_main(*SAC, "--sac.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
     found = tensors(out)
     recorded = load_file(file)["reward"]
@@ -167,8 +179,7 @@ def test_demonstrations_are_recorded_and_learned_from(tmp_path):
 
 def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
     file, out = tmp_path / "zero.safetensors", tmp_path / "run"
-    words = ["swarm/hover", "--policy", "zero", "--failures", "--episodes", "8", "--num-envs", "8"]
-    assert demonstrations.main([*words, "--engine", "rigid", "--out", str(file)]) == 0
+    assert demonstrations.main([*RECORDED, "--out", str(file)]) == 0
     bc = [*SMALL, "--algorithm", "bc", "--bc.unroll", "4", "--bc.actor.hidden", "16", "--bc.batch-size", "16"]
     assert run_main(*bc, "--bc.demonstrations", str(file), "--steps", str(2 * STEP), "--out", str(out)) == 0
     file.unlink()
@@ -203,48 +214,91 @@ def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_p
 
 
 def test_a_team_is_taught_by_its_script_and_teams_as_one_are_not(tmp_path, capsys):
-    out, small = tmp_path / "run", ["--num-envs", "2", "--evaluate-episodes", "0"]
+    out, agents = tmp_path / "run", 3
+    small = ["--num-envs", "4", "--config.agents", str(agents), "--evaluate-episodes", "0"]
     learner = ["--algorithm", "dagger", "--dagger.unroll", "4", "--dagger.batch-size", "16"]
-    assert train.main(["swarm/swap", *small, *learner, "--steps", "128", "--out", str(out)]) == 0
+    assert train.main(["swarm/swap", *small, *learner, "--steps", "96", "--out", str(out)]) == 0
     policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
-    env = make("swarm/swap", 2)
-    assert (policy.kind, load_policy(out, env)(env.reset()).shape) == ("gaussian-entities", (2, 8, 4))
+    env = make_once("swarm/swap", 4, config=WaypointConfig(agents=agents))
+    assert (policy.kind, load_policy(out, env)(env.reset()).shape) == ("gaussian-entities", (4, agents, 4))
     attack = ["--adversaries", "1", "--against", "zero", "--out", str(tmp_path / "other")]
     with pytest.raises(SystemExit):
-        train.main(["swarm/swap", *small, *learner, *attack, "--steps", "128"])
+        train.main(["swarm/swap", *small, *learner, *attack, "--steps", "96"])
     assert "adviser='expert' advises each agent of a team, not teams as one" in capsys.readouterr().err
 
 
-SEEING = ["manipulation/reach", "--engine", "mujoco", "--algorithm", "svea", "--cameras", "view", "--resolution", "16",
-          "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0", "--svea.unroll", "4", "--svea.warm-up", "16",
-          "--svea.batch-size", "8", "--svea.buffer-size", "96"]  # fmt: skip
+def test_of_a_team_each_agent_is_recorded_by_itself(tmp_path, monkeypatch):
+    script, out = tmp_path / "mine.py", tmp_path / "recorded.safetensors"
+    script.write_text("def follow(obs):\n    return obs['policy'][..., :4].clamp(-1, 1)\n")
+    maker = functools.partial(make_once, config=WaypointConfig(agents=3))
+    monkeypatch.setattr("embodied.factory.make", maker)
+    recorded = ["swarm/swap", "--policy", f"{script}:follow", "--engine", "rigid", "--num-envs", "4", "--failures"]
+    assert demonstrations.main([*recorded, "--episodes", "4", "--out", str(out)]) == 0
+    env = maker("swarm/swap", 4, "rigid")
+    seen = env.reset()[POLICY].flatten(0, 1)
+    steps = demonstrations_file.load(out, vectors(policy=seen.shape[1]), env.action_size)
+    ended = (steps.terminated | steps.truncated)[:, 0].nonzero()[:, 0]
+    assert len(ended) == 4 * 3
+    rows, following = steps.obs[POLICY][:, 0], steps.next_obs[POLICY][:, 0]
+    torch.testing.assert_close(steps.action[:, 0], rows[:, :4].clamp(-1, 1))
+    inside = torch.ones(len(rows), dtype=torch.bool).index_fill(0, ended, False)[:-1]
+    assert torch.equal(following[:-1][inside], rows[1:][inside])  # of one agent after the other
+    first = rows[torch.cat([torch.zeros(1, dtype=torch.int64), ended[:-1] + 1])]
+    assert any((row == seen).all(1).any() for row in first)
 
 
-def test_a_policy_that_sees_is_trained_resumed_and_evaluated_without_being_told_where_things_are(tmp_path):
-    run = tmp_path / "run"
-    assert train.main([*SEEING, "--out", str(run)]) == 0
+EYES = ["--engine", "mujoco", "--cameras", "view", "--resolution", "16", "--num-envs", "4", "--steps", "64",
+        "--evaluate-episodes", "0"]  # fmt: skip
+SVEA = [*EYES, "--algorithm", "svea", "--svea.unroll", "4", "--svea.warm-up", "16", "--svea.batch-size", "8",
+        "--svea.buffer-size", "96"]  # fmt: skip
+REACH = "manipulation/reach"
+SEEN = pytest.mark.parametrize(
+    ("seeing", "task", "own"),
+    [(PUSHER, PUSHER, 2), pytest.param(REACH, REACH, 11, marks=pytest.mark.slow)],
+    ids=["toy", "reach"],
+    indirect=["seeing"],
+)
+
+
+@pytest.fixture(scope="module")
+def seeing(request, tmp_path_factory) -> Path:
+    """A run of a policy that sees, of the task of the parameter."""
+    run = tmp_path_factory.mktemp("seeing") / "run"
+    assert train.main([request.param, *SVEA, "--out", str(run)]) == 0
+    return run
+
+
+@SEEN
+def test_a_policy_that_sees_is_trained_and_resumed_without_being_told_where_things_are(seeing, task, own, tmp_path):
+    run = shutil.copytree(seeing, tmp_path / "run")
     described = Run.open(run).load().meta["policy"]
     assert (described["cameras"], described["resolution"], described["group"]) == (["view"], [16, 16], "proprio")
-    assert described["observation_size"] == 11
+    assert described["observation_size"] == own
     assert train.main(["--resume", str(run), "--steps", "80"]) == 0
+    assert Run.open(run).task == task
+
+
+@SEEN
+def test_a_policy_that_sees_is_evaluated_with_its_own_cameras_and_other_looks(seeing, task, own, tmp_path):
+    del own
     result = tmp_path / "result.json"
-    words = ["manipulation/reach", "--policy", str(run), "--engine", "mujoco", "--episodes", "1", "--json", str(result)]
+    words = [task, "--policy", str(seeing), "--engine", "mujoco", "--episodes", "4", "--json", str(result)]
     assert evaluate.main([*words, "--visual-shift", "lights"]) == 0
     assert json.loads(result.read_text())["visual_shift"] == "lights"
-    env = make("manipulation/reach", 1, "mujoco", cameras=("view", "wrist"), resolution=16)
+    env = make(task, 1, "mujoco", cameras=("view", "wrist"), resolution=16)
     with pytest.raises(EmbodiedError, match=r"sees through view, .* the environment has view, wrist"):
-        load_policy(run, env)
+        load_policy(seeing, env)
 
 
-def test_a_policy_that_sees_is_taught_by_the_script_which_is_told(tmp_path):
+@pytest.mark.parametrize("task", [PUSHER, pytest.param(REACH, marks=pytest.mark.slow)], ids=["toy", "reach"])
+def test_a_policy_that_sees_is_taught_by_the_script_which_is_told(task, tmp_path):
     run = tmp_path / "run"
     learner = ["--algorithm", "dagger-pixels", "--dagger-pixels.unroll", "4", "--dagger-pixels.batch-size", "8"]
-    small = ["--resolution", "16", "--num-envs", "4", "--steps", "64", "--evaluate-episodes", "0"]
-    words = ["manipulation/reach", "--engine", "mujoco", "--cameras", "view", *learner, *small]
-    assert train.main([*words, "--dagger-pixels.features", "8", "--out", str(run)]) == 0
+    assert train.main([task, *EYES, *learner, "--dagger-pixels.features", "8", "--out", str(run)]) == 0
     described = Run.open(run).load().meta["policy"]
     assert (described["kind"], described["cameras"], described["group"]) == ("squashed-pixels", ["view"], "proprio")
-    assert train.main(["--resume", str(run), "--steps", "80"]) == 0
+    if task == REACH:
+        assert train.main(["--resume", str(run), "--steps", "80"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
-from embodied.factory import make
-from policies import demonstrations as command
 from policies.imitation import demonstrations
-from policies.networks.mlp import Activation, NetworkConfig
-from policies.training.loading import load_policy
+from tests.kit.imitation import SPEC, homewards, outwards
 from tests.kit.learning import PointMass, vectors
-
-SPEC = vectors(policy=2, critic=3)
-SMALL = NetworkConfig((32, 32), Activation.RELU)
-TOY: dict[str, Any] = {
-    "actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "buffer_size": 20_000,
-    "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3,
-}  # fmt: skip
-
-
-def homewards(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    return (-10 * obs["policy"]).clamp(-1, 1)
-
-
-def outwards(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    return -homewards(obs)
-
 
 @pytest.fixture
 def file(tmp_path):
@@ -159,21 +136,3 @@ def test_noisy_demonstrations_are_of_what_was_done():
     moved = steps.next_obs["policy"] - steps.obs["policy"]
     torch.testing.assert_close(moved, 0.1 * steps.action, atol=1e-5, rtol=0.0)
     assert (steps.action - homewards(steps.obs)).abs().max() > 0.2
-
-
-@pytest.mark.timeout(200)
-def test_of_a_team_each_agent_is_recorded_by_itself(file):
-    recorded = ["swarm/swap", "--policy", "shipped", "--engine", "rigid", "--episodes", "2", "--failures"]
-    assert command.main([*recorded, "--replace", "--out", str(file)]) == 0
-    env = make("swarm/swap", 2, "rigid", seed=0)
-    assert env.agents is not None
-    obs = env.reset()
-    action = load_policy("shipped", env)(obs).clamp(-1.0, 1.0).flatten(0, 1)
-    seen = obs[POLICY].flatten(0, 1)
-    steps = demonstrations.load(file, vectors(policy=seen.shape[1]), env.action_size)
-    ended = (steps.terminated | steps.truncated)[:, 0].nonzero()[:, 0]
-    assert len(ended) == 2 * env.agents
-    first = torch.cat([torch.zeros(1, dtype=torch.int64), ended[:-1] + 1])
-    for row, does in zip(seen, action, strict=True):
-        (place,) = (steps.obs[POLICY][first, 0] == row).all(1).nonzero()[:, 0].tolist()
-        torch.testing.assert_close(steps.action[first[place], 0], does)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,11 @@ from policies import demonstrations as command
 from policies.imitation import demonstrations
 from policies.imitation.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
+from tests.kit.imitation import homewards, outwards
 from tests.kit.learning import PointMass
+from tests.kit.training import NUM_ENVS, SMALL
 
 QUICK = SupervisionConfig(begin=0.5, end=0.25, patience=2)
-
-
-def homewards(obs: Mapping[str, Tensor]) -> Tensor:
-    return (-10 * obs["policy"]).clamp(-1, 1)
-
-
-def outwards(obs: Mapping[str, Tensor]) -> Tensor:
-    return -homewards(obs)
 
 
 def at(*distances: float) -> tuple[dict[str, Tensor], Tensor]:
@@ -78,12 +71,14 @@ def test_who_agrees_is_never_interrupted():
     assert (made.source == Source.ROBOT).all()
 
 
-def test_the_command_appends_to_an_earlier_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.usefixtures("compiled_once")
+@pytest.mark.parametrize("other", ["random", pytest.param("shipped", marks=pytest.mark.slow)])
+def test_the_command_appends_to_an_earlier_file(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     shown, both = tmp_path / "shown.safetensors", tmp_path / "both.safetensors"
-    words = ["swarm/hover", "--episodes", "2", "--num-envs", "2", "--failures"]
-    assert command.main([*words, "--policy", "shipped", "--out", str(shown)]) == 0
+    words = [*SMALL, "--episodes", str(NUM_ENVS), "--failures"]
+    assert command.main([*words, "--policy", other, "--out", str(shown)]) == 0
     bounds = ["--supervision.begin", "0.01", "--supervision.end", "0"]
-    supervision = ["--policy", "zero", "--supervisor", "shipped", *bounds]
+    supervision = ["--policy", "zero", "--supervisor", other, *bounds]
     assert command.main([*words, *supervision, "--after", str(shown), "--out", str(both)]) == 0
     assert "interventions" in capsys.readouterr().out
     first, whole = load_file(shown), load_file(both)

@@ -16,7 +16,7 @@ from embodied.registry import join_content
 from embodied.storage.runs import Run
 from policies.training import command_line, launch
 from policies.training.settings import saved_settings
-from tests.kit.training import CONFIG, NUM_ENVS, PPO, SMALL, STEP, TASK, UNROLL, hover
+from tests.kit.training import NUM_ENVS, PPO, SMALL, STEP, TASK, UNROLL, hover
 
 FEW = {"num_envs": NUM_ENVS, "engine": "rigid", "evaluate_episodes": NUM_ENVS,
        "algorithm_config": {"unroll": UNROLL, "minibatches": 2, "epochs": 1, "actor": {"hidden": (16,)}}}  # fmt: skip
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, compiled_once):
     out = tmp_path_factory.mktemp("trained") / "run"
-    return embodied.train_policy(TASK, steps=2 * STEP, seed=3, config=CONFIG, out=out, **FEW)
+    return embodied.train_policy(TASK, steps=2 * STEP, seed=3, out=out, **FEW)
 
 
 def test_python_trains_what_the_command_line_trains(trained, tmp_path):
@@ -41,12 +41,20 @@ def test_python_trains_what_the_command_line_trains(trained, tmp_path):
     assert typed.result["return"] == trained.result["return"]
 
 
+def test_python_says_what_the_command_line_says(monkeypatch, tmp_path):
+    started = []
+    monkeypatch.setattr(launch, "start", lambda settings, **_: started.append(settings) or settings)
+    embodied.train_policy(TASK, steps=64, config={"latency": (0.0, 0.0)}, out=tmp_path, **FEW)
+    words = [*SMALL, *PPO, "--steps", "64", "--config.latency", "0", "0", "--evaluate-episodes", str(NUM_ENVS)]
+    assert started == [launch.parse(join_content().find(TASK), [*words, "--out", str(tmp_path)])]
+
+
 def test_what_is_returned_can_be_used_at_once(trained):
     env = hover()
     assert trained.policy(env.reset()).shape == (NUM_ENVS, 4)
     assert not trained.stopped
     assert trained.run.metrics()[-1]["step"] == 2 * STEP
-    assert trained.result["command"].startswith(f"embodied.train_policy('{TASK}', config={CONFIG}, num_envs={NUM_ENVS}")
+    assert trained.result["command"].startswith(f"embodied.train_policy('{TASK}', num_envs={NUM_ENVS}")
     assert str(trained.run.path) not in trained.result["command"]
 
 
