@@ -27,7 +27,7 @@ from policies.policy import NormalizedActor, Policy
 from sim2real import export
 from sim2real.bundles.files import MANIFEST
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
-from sim2real.contract.describe import describe
+from sim2real.contract.describe import describe, is_whole_step
 from sim2real.contract.describe_step import Described, describe_step
 from sim2real.deployment.policies import ShippedPolicy
 from sim2real.graphs.control import nominal
@@ -112,6 +112,8 @@ def shipped_bundle(task: str) -> Path:
 @functools.cache
 def contract_of(task: str) -> Contract:
     """The contract of a registered task with its default options."""
+    if is_whole_step(task_of(task)):
+        return described(task).contract
     with sharing(f"contract of {task}"):
         return describe(task_of(task), task)
 

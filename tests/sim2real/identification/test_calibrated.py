@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage.paths import asset
 from embodied.storage.runs import Run
 from embodied.train import main as train
+from policies.training import launch
+from policies.training.settings import saved_settings
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe
 from sim2real.identification import calibration as cb
@@ -26,12 +29,13 @@ from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
-from tasks.locomotion.quadrupeds import Go1Joystick
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.hover import Hover, HoverConfig
+from tests.kit.bundles import contract_of
+from tests.kit.worlds import task_of
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
-WALK = Go1Joystick
+WALK, HOVER = "locomotion/go1-joystick-flat", "swarm/hover"
 
 
 def found(robot: str, parameters: tuple[Parameter, ...], **changes: float) -> Calibration:
@@ -66,15 +70,27 @@ def starts(task: Any, count: int = 512) -> Any:
     return jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(0), count))
 
 
-def test_the_model_has_the_estimates_and_every_episode_a_robot_about_them() -> None:
-    calibration = leg()
-    task: Any = calibrated(WALK(), calibration, width=2.0)
-    nominal: Any = WALK()
+@pytest.fixture(scope="module")
+def walking() -> tuple[Any, Any]:
+    """The task on a leg that was calibrated, and how many of its episodes begin."""
+    task = calibrated(task_of(WALK), leg(), width=2.0)
+    return task, starts(task)
+
+
+@pytest.fixture(scope="module")
+def certain() -> tuple[Any, Any]:
+    """The same without a width."""
+    task = calibrated(task_of(WALK), leg(), width=0.0)
+    return task, starts(task, 4)
+
+
+def test_the_model_has_the_estimates_and_every_episode_a_robot_about_them(walking: tuple[Any, Any]) -> None:
+    calibration, (task, begun) = leg(), walking
+    nominal: Any = task_of(WALK)
     dof = task.model.joint("FR_thigh").dofadr[0]
     assert task.model.dof_frictionloss[dof] == pytest.approx(2 * nominal.model.dof_frictionloss[dof])
     body = task.model.body("FR_thigh").id
     assert task.model.body_mass[body] == pytest.approx(1.2 * nominal.model.body_mass[body])
-    begun = starts(task)
     friction = calibration["FR_thigh.friction"]
     drawn = np.asarray(begun.model["dof_frictionloss"])[:, dof]
     assert drawn.mean() == pytest.approx(friction.value, abs=4 * 2 * friction.sd / np.sqrt(len(drawn)))
@@ -110,21 +126,21 @@ def test_a_link_s_mass_and_its_payload_add_up() -> None:
     assert float(mass[model.body("FR_thigh").id]) == pytest.approx(model.body("FR_thigh").mass[0], rel=1e-5)
 
 
-def test_without_width_every_episode_has_the_estimate() -> None:
-    begun = starts(calibrated(WALK(), leg(), width=0.0), 16)
-    task: Any = calibrated(WALK(), leg())
+def test_without_width_every_episode_has_the_estimate(certain: tuple[Any, Any]) -> None:
+    task, begun = certain
     dofs = [task.model.joint(name).dofadr[0] for name in LEG]
     for field in ("dof_frictionloss", "dof_armature"):
-        np.testing.assert_allclose(np.asarray(begun.model[field])[:, dofs], [getattr(task.model, field)[dofs]] * 16)
+        np.testing.assert_allclose(np.asarray(begun.model[field])[:, dofs], [getattr(task.model, field)[dofs]] * 4)
     assert "dof_damping" not in begun.model
     np.testing.assert_allclose(begun.task_state.latency, 0.008, rtol=1e-6)
 
 
 def test_the_contract_stays_that_of_the_robot_but_for_what_training_assumed() -> None:
-    ours, theirs = describe(calibrated(WALK(), leg()), "walk"), describe(WALK(), "walk")
+    ours, theirs = describe(calibrated(task_of(WALK), leg()), WALK), contract_of(WALK)
     assert ours.mass != theirs.mass
     assert meant(ours) == meant(theirs)
-    assert meant(describe(calibrated(Hover(), drone(thrust=1.2)), "hover")) == meant(describe(Hover(), "hover"))
+    flown = describe(calibrated(task_of(HOVER), drone(thrust=1.2)), HOVER)
+    assert meant(flown) == meant(contract_of(HOVER))
 
 
 def meant(contract: Contract) -> Contract:
@@ -133,24 +149,50 @@ def meant(contract: Contract) -> Contract:
     return dataclasses.replace(contract, joints=joints, mass=0.0)
 
 
-def test_every_episode_flies_the_drone_that_was_drawn() -> None:
-    calibration = drone(thrust=1.1, drag_xy=2.0, speed_up=0.5)
-    task: Any = calibrated(Hover(), calibration, width=0.0)
-    flown, expected = task.flown(task.reset(jax.random.key(1)).task_state), crazyflie.calibrated(calibration)
+STRONG = {"thrust": 1.1, "drag_xy": 2.0, "speed_up": 0.5}
+
+
+@pytest.fixture(scope="module")
+def flying() -> tuple[Any, Any]:
+    """The task of a drone with more thrust, drag and speed, and how an episode begins."""
+    task = calibrated(task_of(HOVER), drone(**STRONG), width=0.0)
+    return task, jax.jit(task.reset)(jax.random.key(1))
+
+
+def test_every_episode_flies_the_drone_that_was_drawn(flying: tuple[Any, Any]) -> None:
+    task, start = flying
+    flown, expected = task.flown(start.task_state), crazyflie.calibrated(drone(**STRONG))
     for field in dataclasses.fields(flown):
         np.testing.assert_allclose(getattr(flown, field.name), getattr(expected, field.name), rtol=1e-5)
-    begun = starts(calibrated(Hover(), calibration))
+    calibration = drone(**STRONG)
+    begun = starts(calibrated(task_of(HOVER), calibration))
     inertia = np.asarray(begun.model["body_inertia"])[:, task.model.body("cf").id, 0]
     assert inertia.std() == pytest.approx(calibration["drone_inertia"].sd * task.drone.inertia[0], rel=0.15)
 
 
+def test_a_drone_with_more_thrust_is_pushed_up_by_more(flying: tuple[Any, Any]) -> None:
+    """By the same rotors at the same speed, at rest, where there is no drag."""
+    task, start = flying
+    world = World.posed(task.model, start.qpos, 0 * np.asarray(start.qvel))
+    strong = dataclasses.replace(start.task_state, last_command=start.task_state.rotor_speed)
+    constants = jax.tree.map(jax.numpy.float32, dataclasses.asdict(task.drone))
+    push = jax.jit(task.apply_action)
+    forces = [
+        np.asarray(push(world, state, state.rotor_speed)[0].wrench)[1, :3]
+        for state in (dataclasses.replace(strong, constants=constants), strong)
+    ]
+    np.testing.assert_allclose(forces[1], 1.1 * forces[0], rtol=1e-4)
+    assert np.linalg.norm(forces[0]) > 0.05
+
+
+@pytest.mark.slow
 def test_a_drone_with_more_thrust_rises_where_the_nominal_one_hovers(tmp_path: Path) -> None:
     still = HoverConfig(start_distance=0.0, start_tilt=0.0, start_speed=0.0, start_spin=0.0,
                         thrust_spread=0.0, mass_spread=0.0)  # fmt: skip
     drone(thrust=1.1).save(tmp_path)
     climbs = []
     for calibration in (None, tmp_path):
-        env = embodied.make("swarm/hover", 512, "rigid", config=still, calibration=calibration, calibration_width=0.0)
+        env = embodied.make(HOVER, 512, "rigid", config=still, calibration=calibration, calibration_width=0.0)
         env.reset()
         for _ in range(4):
             env.step(torch.zeros(512, 4))
@@ -159,46 +201,77 @@ def test_a_drone_with_more_thrust_rises_where_the_nominal_one_hovers(tmp_path: P
     assert 0.7 < (climbs[1] - climbs[0]) / (0.08 * 0.1 * 9.81) < 1.0
 
 
-def test_every_kind_of_task_steps(tmp_path: Path) -> None:
-    for robot, calibration, name in (
-        ("go1", leg(), "locomotion/go1-joystick-rough"),
-        ("crazyflie", drone(), "swarm/hover"),
-        ("panda", arm(), "manipulation/reach"),
-    ):
-        folder = tmp_path / robot
-        calibration.save(folder)
-        env = embodied.make(name, 4, calibration=folder)
-        env.reset()
-        step = env.step(torch.zeros(env.action_shape))
-        assert step.obs["policy"].isfinite().all()
-        assert "calibration" in env.variations
+@pytest.mark.parametrize(
+    ("calibration", "name"),
+    [
+        (drone, HOVER),
+        pytest.param(leg, "locomotion/go1-joystick-rough", marks=pytest.mark.slow),
+        pytest.param(arm, "manipulation/reach", marks=pytest.mark.slow),
+    ],
+)
+def test_every_kind_of_task_steps(calibration: Callable[[], Calibration], name: str, tmp_path: Path) -> None:
+    calibration().save(tmp_path)
+    env = embodied.make(name, 4, calibration=tmp_path)
+    env.reset()
+    step = env.step(torch.zeros(env.action_shape))
+    assert step.obs["policy"].isfinite().all()
+    assert "calibration" in env.variations
 
 
-def test_a_run_keeps_its_calibration(tmp_path: Path) -> None:
+def test_an_arm_at_its_table_begins_as_calibrated() -> None:
+    task: Any = calibrated(task_of("manipulation/reach"), arm())
+    begun = jax.jit(task.reset)(jax.random.key(0))
+    joint = task.model.joint("joint2").dofadr[0]
+    nominal = task_of("manipulation/reach").model.dof_damping[joint]
+    assert task.model.dof_damping[joint] == pytest.approx(1.5 * nominal)
+    damping = arm()["joint2.damping"]
+    assert abs(float(begun.model["dof_damping"][joint]) - damping.value) < 5 * damping.sd
+
+
+class Trained(Exception):
+    """What training is stopped by before it begins."""
+
+
+def test_a_run_keeps_its_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Session:
+        learned = True  # else the run is discarded
+
+        def train(self, **_: object) -> None:
+            raise Trained
+
+    monkeypatch.setattr(launch, "_session", lambda *_: Session())
     drone().save(tmp_path / "twin")
-    flags = ["--num-envs", "16", "--evaluate-episodes", "0", "--ppo.unroll", "4"]
-    run = tmp_path / "run"
-    assert (
-        train(["swarm/hover", "--steps", "128", "--calibration", str(tmp_path / "twin"), "--out", str(run), *flags])
-        == 0
-    )
+    with pytest.raises(Trained):
+        train([HOVER, "--num-envs", "2", "--calibration", str(tmp_path / "twin"), "--out", str(tmp_path / "run")])
     shutil.rmtree(tmp_path / "twin")
-    assert "drone_inertia" in Run.open(run).config["variations"]["calibration"]
-    assert train(["--resume", str(run), "--steps", "256"]) == 0
+    run = Run.open(tmp_path / "run")
+    assert "drone_inertia" in run.config["variations"]["calibration"]
+    kept = saved_settings(run).calibration
+    assert kept is not None
+    assert cb.load(kept) == drone()
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_its_calibration(tmp_path: Path) -> None:
+    drone().save(tmp_path / "twin")
+    flags = ["--num-envs", "16", "--evaluate-episodes", "0", "--ppo.unroll", "4", "--out", str(tmp_path / "run")]
+    assert train([HOVER, "--steps", "128", "--calibration", str(tmp_path / "twin"), *flags]) == 0
+    shutil.rmtree(tmp_path / "twin")
+    assert train(["--resume", str(tmp_path / "run"), "--steps", "256"]) == 0
 
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(CalibrationError, match="is of a crazyflie; Go1Joystick has a go1"):
-        calibrated(WALK(), drone())
+        calibrated(task_of(WALK), drone())
     late = dataclasses.replace(leg())
     estimates = tuple(dataclasses.replace(e, value=0.03) if e.name == "delay" else e for e in late.estimates)
     with pytest.raises(CalibrationError, match=r"0.0300 s late; Go1Joystick can be trained with at most 0.02 s"):
-        calibrated(WALK(), dataclasses.replace(late, estimates=estimates))
+        calibrated(task_of(WALK), dataclasses.replace(late, estimates=estimates))
     with pytest.raises(CalibrationError, match=r"a Ant cannot be given a calibration.*LeggedTask"):
-        calibrated(join_content()["locomotion/ant"].load()(), leg())
+        calibrated(task_of("locomotion/ant"), leg())
     with pytest.raises(CalibrationError, match="preset l250: calibrations are of p250"):
         calibrated(Hover(HoverConfig(preset=Preset.L250)), drone())
     with pytest.raises(CalibrationError, match="width -1"):
-        calibrated(WALK(), leg(), -1.0)
+        calibrated(task_of(WALK), leg(), -1.0)
     with pytest.raises(EmbodiedError, match="cannot read the calibration"):
         embodied.make("swarm/hover", calibration=Path("nowhere"))

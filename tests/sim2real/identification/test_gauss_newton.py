@@ -34,40 +34,43 @@ def test_the_noise_is_found():
     assert np.mean(fit.residual**2) == pytest.approx(1.0, rel=0.05)
 
 
-def inside(correlation, trials=30):
+TRIALS = [10, pytest.param(30, marks=pytest.mark.slow)]
+
+
+def inside(logs):
     """Share of intervals that hold the truth, over all parameters."""
     held = []
-    for seed in range(trials):
-        twin, windows, fit = fitted(toys.log_of(seed, correlation=correlation))
+    for log in logs:
+        twin, windows, fit = fitted(log)
         sd = np.sqrt(np.diag(gn.covariance(twin, windows, fit)))
         held.append(np.abs(fit.values - toys.TRUTH[FREE]) < 1.96 * sd)
     return np.mean(held)
 
 
-def test_intervals_hold_the_truth():
-    assert 0.89 <= inside(0.0) <= 1.0
+@pytest.mark.parametrize("trials", TRIALS)
+def test_intervals_hold_the_truth(trials):
+    assert 0.89 <= inside(toys.log_of(seed) for seed in range(trials)) <= 1.0
 
 
-def test_intervals_grow_with_the_noises_memory():
-    # Of 90 intervals; those for white noise would hold the truth in two of three cases.
-    assert inside(0.8) >= 0.87
+@pytest.mark.parametrize("trials", TRIALS)
+def test_intervals_grow_with_the_noises_memory(trials):
+    # Those for white noise would hold the truth in two of three cases.
+    assert inside(toys.log_of(seed, correlation=0.8) for seed in range(trials)) >= 0.87
 
 
-def test_intervals_grow_with_what_comes_and_goes_with_the_motion():
+@pytest.mark.parametrize("trials", TRIALS)
+def test_intervals_grow_with_what_comes_and_goes_with_the_motion(trials):
     """Errors that are large where the command is: noise that knows nothing of the motion would explain them away."""
-    held = []
-    for seed in range(30):
+
+    def log_of(seed):
         log = toys.log_of(seed, noise=1e-9)
         pos = log["joint_pos"]
         size = np.abs(pos.values) / np.abs(pos.values).mean()
         noise = toys.NOISE * size * np.random.default_rng(seed).normal(size=pos.values.shape)
-        log = dataclasses.replace(
-            log, channels={**log.channels, "joint_pos": dataclasses.replace(pos, values=pos.values + noise)}
-        )
-        twin, windows, fit = fitted(log)
-        sd = np.sqrt(np.diag(gn.covariance(twin, windows, fit)))
-        held.append(np.abs(fit.values - toys.TRUTH[FREE]) < 1.96 * sd)
-    assert np.mean(held) >= 0.89
+        noisy = dataclasses.replace(pos, values=pos.values + noise)
+        return dataclasses.replace(log, channels={**log.channels, "joint_pos": noisy})
+
+    assert inside(map(log_of, range(trials))) >= 0.89
 
 
 def test_what_was_assumed_makes_uncertain_what_depends_on_it():

@@ -16,6 +16,9 @@ from sim2real.logs.resample import Interpolation
 from sim2real.logs.servo_delay import delay_of, response
 
 DELAYS = (0.0, 0.0013, 0.0084, 0.02, 0.03)  # s
+CASES = [(200.0, delay) for delay in DELAYS] + [
+    pytest.param(500.0, delay, marks=() if delay == 0.0084 else pytest.mark.slow) for delay in DELAYS
+]
 NOISE = 0.002  # rad, a 12-bit encoder's
 
 
@@ -55,8 +58,7 @@ def servo(rate: float, delay: float, seed: int, w: float = 40.0, z: float = 0.7)
     return Channel(told, targets, ("a", "b"), "rad"), channel(seen, 0.9 * values + 0.05, rng)
 
 
-@pytest.mark.parametrize("delay", DELAYS)
-@pytest.mark.parametrize("rate", [200.0, 500.0])
+@pytest.mark.parametrize(("rate", "delay"), CASES)
 def test_a_shift_is_found_within_half_a_millisecond(rate, delay):
     for seed in range(2):
         found = shift(*two_sensors(rate, delay, seed))
@@ -66,10 +68,10 @@ def test_a_shift_is_found_within_half_a_millisecond(rate, delay):
         assert found.explained > 0.99
 
 
-@pytest.mark.parametrize("delay", DELAYS)
-@pytest.mark.parametrize("rate", [200.0, 500.0])
+@pytest.mark.parametrize(("rate", "delay"), CASES)
 def test_a_delay_is_told_from_the_servo_behind_it(rate, delay):
-    servos = response(*servo(rate, delay, seed=1))
+    command, measured = servo(rate, delay, seed=1)
+    servos = response(command, measured)
     found = delay_of(servos)
     assert found.seconds == pytest.approx(delay, abs=5e-4)
     assert abs(found.seconds - delay) < 5 * found.stderr + 5e-5
@@ -80,7 +82,6 @@ def test_a_delay_is_told_from_the_servo_behind_it(rate, delay):
         assert one.gain == pytest.approx(0.9, rel=0.01)
         assert one.offset == pytest.approx(0.05, abs=0.002)
     # A shift takes the servo's lag, 2 z / w = 35 ms at low frequencies, for delay: that is what the fit is for.
-    command, measured = servo(rate, delay, seed=1)
     assert shift(command, measured, kind=Interpolation.HOLD).seconds > delay + 0.005
 
 
