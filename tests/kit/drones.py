@@ -48,25 +48,30 @@ def brief_env(num_envs: int, seed: int = 0) -> Env:
     return Env(task, make_engine("rigid", task, num_envs), num_envs, seed=seed)
 
 
-@functools.cache
-def brief_world(num_envs: int = NUM_ENVS) -> Env:
-    """Environments that tests share, compiled once a worker; each test resets them."""
-    with sharing(f"brief hover, {num_envs}"):
-        task = brief_task()
-        env = Lasting(task, make_engine("rigid", task, num_envs), num_envs)
-        env.reset()
-        for action in plan(MAX_STEPS + 1, num_envs):
-            env.step(action)
+def lasting(task: BriefHover, num_envs: int, camera: bool = False) -> Env:
+    """Environments whose programs are compiled; a camera sees 24 x 16 pixels."""
+    with sharing(f"{type(task).__name__}{' with a camera' * camera}, {num_envs}"):
+        cameras = camera_config(("front",), (24, 16)) if camera else None
+        env = Lasting(task, make_engine("rigid", task, num_envs), num_envs, camera_config=cameras)
+        observation = env.reset()
+        for _ in range(2):
+            env.episode_length = torch.full((num_envs,), MAX_STEPS - 1)
+            step = env.step(torch.zeros(env.action_shape))
+            for each in (observation, step.obs, step.final_obs):
+                dict(each)  # draws
     return env
 
 
 @functools.cache
-def seeing_world(num_envs: int = 2, resolution: tuple[int, int] = (24, 16)) -> Env:
+def brief_world(num_envs: int = NUM_ENVS) -> Env:
+    """Environments that tests share, compiled once a worker; each test resets them."""
+    return lasting(brief_task(), num_envs)
+
+
+@functools.cache
+def seeing_world(num_envs: int = 3) -> Env:
     """The same drones with a small camera at their front."""
-    with sharing(f"brief hover with a camera, {num_envs}"):
-        task = brief_task()
-        engine, cameras = make_engine("rigid", task, num_envs), camera_config(("front",), resolution)
-        return Lasting(task, engine, num_envs, camera_config=cameras)
+    return lasting(brief_task(), num_envs, camera=True)
 
 
 def plan(steps: int = 3 * MAX_STEPS, num_envs: int = NUM_ENVS) -> Tensor:

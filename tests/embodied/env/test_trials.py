@@ -194,7 +194,9 @@ def test_a_script_acts_in_a_trial_as_without() -> None:
 class Led(Enduring):
     """Enduring, and told a number."""
 
-    command_ranges = (CommandRange("x", "m", -1.0, 1.0, "spin"),)
+    @property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        return (CommandRange("x", "m", -1.0, 1.0, "spin"),)
 
 
 class SteeredTrials(SteeredTask):

@@ -14,24 +14,29 @@ from brax.training.agents.ppo import train as ppo
 from embodied.env.adapters.brax import BraxEnv, wrap
 from embodied.errors import EmbodiedError, UnknownNameError
 from tests.documents.snippets import ROOT, blocks_of
+from tests.kit.worlds import jitted
 
 FALLING: dict[str, Any] = {"start_distance": 1.9, "start_speed": 20.0}
 
 
 @pytest.fixture(scope="module")
 def env() -> BraxEnv:
-    return BraxEnv("swarm/hover", **FALLING)
+    """The drones that the tests share, whose programs are compiled."""
+    env = BraxEnv("swarm/hover", **FALLING)
+    state = jitted(env.reset)(jax.random.PRNGKey(0))
+    jitted(env.step)(state, jnp.zeros(env.action_size))
+    return env
 
 
 def test_it_is_the_functional_environment(env: BraxEnv) -> None:
-    state = jax.jit(env.reset)(jax.random.PRNGKey(0))
-    inner, observation = env.functional.reset(jax.random.PRNGKey(0))
+    state = jitted(env.reset)(jax.random.PRNGKey(0))
+    inner, observation = jax.jit(env.functional.reset)(jax.random.PRNGKey(0))
     assert state.obs.shape == (env.observation_size,)
     np.testing.assert_allclose(state.obs, observation["policy"], rtol=1e-5, atol=1e-6)
-    step = jax.jit(env.step)
+    step, its = jitted(env.step), jax.jit(env.functional.step)
     for action in np.random.default_rng(5).uniform(0, 1, (4, env.action_size)).astype(np.float32):
         state = step(state, action)
-        inner, transition = env.functional.step(inner, action)
+        inner, transition = its(inner, action)
         np.testing.assert_allclose(state.obs, transition.observation["policy"], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(state.reward, transition.reward, rtol=1e-4, atol=1e-4)
         terms = sum(state.metrics[name] for name in env.functional.task.reward_weights)
@@ -51,17 +56,25 @@ def lived(wrapped, steps: int):
     return first, *jax.jit(lambda state: jax.lax.scan(step, state, None, length=steps))(state)[1]
 
 
-def test_episodes_begin_afresh(env: BraxEnv) -> None:
-    """Brax's own wrapper returns to the first state; ours does not."""
-    first, seen, done, truncation, steps = lived(wrap(env, 12), 60)
+@pytest.fixture(scope="module")
+def life(env: BraxEnv) -> Any:
+    return lived(wrap(env, 12), 60)
+
+
+def test_episodes_begin_afresh(life: Any) -> None:
+    """Elsewhere, after the time limit or a fall."""
+    first, seen, done, truncation, steps = life
     assert done.sum() >= 8
     assert truncation.any(), "some drones should last 12 steps"
     assert (done > truncation).any(), "and some should not"
     assert int(steps.max()) == 12
-    ended = np.argwhere(done)
-    assert not any(np.allclose(seen[time, which], first[which], atol=1e-3) for time, which in ended)
-    again, seen, done, *_ = lived(training.wrap(env, 12), 60)
-    assert all(np.allclose(seen[time, which], again[which], atol=1e-3) for time, which in np.argwhere(done))
+    assert not any(np.allclose(seen[time, which], first[which], atol=1e-3) for time, which in np.argwhere(done))
+
+
+@pytest.mark.slow
+def test_with_brax_s_own_wrapper_episodes_begin_where_the_first_did(env: BraxEnv) -> None:
+    first, seen, done, *_ = lived(training.wrap(env, 12), 60)
+    assert all(np.allclose(seen[time, which], first[which], atol=1e-3) for time, which in np.argwhere(done))
 
 
 @pytest.mark.slow
@@ -93,21 +106,22 @@ def test_brax_trains_on_it(env: BraxEnv) -> None:
 def test_several_groups_are_a_dictionary_and_one_agent_is_no_axis() -> None:
     env = BraxEnv("swarm/hover", group=("policy", "critic"))
     assert env.observation_size == {"policy": (16,), "critic": (23,)}
-    observation: Any = env.reset(jax.random.PRNGKey(0)).obs
+    observation: Any = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).obs
     assert {name: array.shape for name, array in observation.items()} == env.observation_size
     landing = BraxEnv("swarm/landing")
-    state = jax.jit(landing.step)(jax.jit(landing.reset)(jax.random.PRNGKey(0)), jnp.zeros(landing.action_size))
+    state = jax.eval_shape(landing.reset, jax.random.PRNGKey(0))
+    state = jax.eval_shape(landing.step, state, jnp.zeros(landing.action_size))
     assert state.obs.shape == (landing.observation_size,)
     assert state.reward.shape == ()
 
 
-def test_refusals_are_one_line() -> None:
+def test_refusals_are_one_line(env: BraxEnv) -> None:
     with pytest.raises(EmbodiedError, match=r"this task has \d+ agents, and Brax takes one; use .*embodied.functional"):
         BraxEnv("swarm/formation")
     with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
         BraxEnv("swarm/hover", group="colour")
     with pytest.raises(EmbodiedError, match="randomization_fn changes models of Brax"):
-        wrap(BraxEnv("swarm/hover"), 400, randomization_fn=lambda system: system)
+        wrap(env, 400, randomization_fn=lambda system: system)
 
 
 @pytest.mark.slow

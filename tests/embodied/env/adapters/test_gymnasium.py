@@ -2,7 +2,6 @@ import copy
 import itertools
 import multiprocessing
 import warnings
-from collections.abc import Iterator
 
 import gymnasium
 import numpy as np
@@ -16,32 +15,23 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from embodied.env.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, gymnasium_id, register_gymnasium
-from embodied.env.env import Env
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from embodied.factory import make
 from embodied.registry import join_content
-from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
-
-NUM_ENVS = 4
-
-
-def kept_open(env: Env) -> Iterator[Env]:
-    """An `Env` that adapters' `close` leaves to the tests that follow; each of them resets it."""
-    close, env.close = env.close, lambda: None
-    yield env
-    close()
+from tests.kit.drones import MAX_STEPS, NUM_ENVS, brief_env, brief_world, lived, plan, seeing_world
+from tests.kit.worlds import world
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def core():
     """The `Env` under the vector environments of this module."""
-    yield from kept_open(brief_env(NUM_ENVS))
+    return brief_world()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lone_core():
     """The `Env` under the single environments of this module."""
-    yield from kept_open(brief_env(1))
+    return brief_world(1)
 
 
 @pytest.fixture
@@ -59,8 +49,8 @@ def assert_close(ours, theirs, name: str = "") -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
-def actions(steps: int, num_envs: int = NUM_ENVS) -> np.ndarray:
-    return np.random.default_rng(5).uniform(-1, 1, (steps, num_envs, 4)).astype(np.float32)
+def actions(steps: int) -> np.ndarray:
+    return plan(steps).numpy()
 
 
 def test_spaces_and_what_is_returned_agree(vector):
@@ -111,17 +101,13 @@ def test_first_reset_takes_the_seed_that_env_was_made_with(core):
 
 def test_final_observation_is_that_of_env(core):
     """The same seed and actions on the bare `Env` lead to the same final observations, rewards and flags."""
-    plan = actions(3 * MAX_STEPS)
-    core.reset(11)
-    expected = []
-    for action in plan:
-        step = core.step(torch.from_numpy(action.copy()))
-        tensors = (step.obs["policy"], step.final_obs["policy"], step.reward, step.terminated, step.truncated)
-        expected.append([tensor.numpy().copy() for tensor in tensors])
+    _, steps = lived(core, 11, plan())
     vector = GymnasiumVectorEnv(core)
     vector.reset(seed=11)
     ends = {"terminated": 0, "truncated": 0}
-    for action, (obs, final_obs, reward, terminated, truncated) in zip(plan, expected, strict=True):
+    for action, step in zip(actions(3 * MAX_STEPS), steps, strict=True):
+        told = (step.obs["policy"], step.final_obs["policy"], step.reward, step.terminated, step.truncated)
+        obs, final_obs, reward, terminated, truncated = (tensor.numpy() for tensor in told)
         got = vector.step(action)
         for ours, theirs in zip(got[:4], (obs, reward, terminated, truncated), strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -298,19 +284,24 @@ def test_every_task_has_a_gymnasium_id():
         assert type(spec).from_json(spec.to_json()).kwargs == spec.kwargs
 
 
-def test_environments_are_made_by_id_and_checked_with_their_spec():
+def test_environments_are_made_by_id():
     register_gymnasium()
-    env = gymnasium.make("embodied/swarm-hover-v0", engine="rigid", mass_spread=0.0)
+    env, other = (gymnasium.make("embodied/swarm-hover-v0", engine="rigid", mass_spread=0.0) for _ in range(2))
     assert isinstance(env.unwrapped, GymnasiumEnv)
-    assert env.unwrapped.env.task.config.mass_spread == 0.0
-    with pytest.warns(UserWarning, match="infinity"):
-        # With a spec it also checks that seeds fix every episode, bit for bit.
-        check_env(env.unwrapped, skip_render_check=True)
-    other = gymnasium.make("embodied/swarm-hover-v0", engine="rigid")
     assert isinstance(other.unwrapped, GymnasiumEnv)
+    assert env.unwrapped.env.task.config.mass_spread == 0.0
     assert env.unwrapped.env.seed != other.unwrapped.env.seed
     with pytest.raises(EmbodiedError, match="has no field 'mas_spread'; did you mean 'mass_spread'"):
         gymnasium.make("embodied/swarm-hover-v0", mas_spread=0.0)
+
+
+@pytest.mark.slow
+def test_gymnasiums_checks_accept_what_is_made_by_id():
+    """With a spec it also checks that seeds fix every episode, bit for bit."""
+    register_gymnasium()
+    env = gymnasium.make("embodied/swarm-hover-v0", engine="rigid", mass_spread=0.0)
+    with pytest.warns(UserWarning, match="infinity"):
+        check_env(env.unwrapped, skip_render_check=True)
 
 
 def test_render_draws_each_environment(core):
@@ -369,61 +360,49 @@ def test_a_process_that_was_forked_after_jax_refuses_instead_of_waiting_for_ever
     process.join(30)
 
 
-ONE_AGENT = ("swarm/trajectory", "swarm/landing", "swarm/gate-race")
-
-
-@pytest.mark.parametrize("name", ONE_AGENT)
-def test_a_task_with_one_agent_has_no_axis_of_agents(name: str) -> None:
-    plain = make(name, 3, seed=0)
-    vector = GymnasiumVectorEnv(plain)
-    assert vector.single_action_space.shape == (plain.action_size,)
-    assert vector.single_observation_space.shape == plain.observation_spec["policy"].shape[1:]
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == ONE_AGENT[0] else [pytest.mark.slow]) for name in ONE_AGENT]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["swarm/trajectory", "swarm/landing", "swarm/gate-race"])
 def test_gymnasiums_checks_accept_a_task_with_one_agent(name: str) -> None:
     check_env(GymnasiumEnv(make(name, seed=0)), skip_render_check=True)
 
 
-def test_one_agent_lives_through_what_the_environment_does() -> None:
+def test_a_task_with_one_agent_has_no_axis_of_agents_and_lives_through_what_the_environment_does() -> None:
     """The adapter's numbers are those of `Env`, agent 0's."""
-    plain = make("swarm/trajectory", 2, seed=0)
-    vector = GymnasiumVectorEnv(make("swarm/trajectory", 2, seed=0))
-    plain.reset()
-    vector.reset()
-    for _ in range(4):
-        action = np.full((2, plain.action_size), 0.1, np.float32)
-        observation, reward, *_ = vector.step(action)
+    core = world("swarm/landing")
+    tape = torch.full((4, *core.action_shape), 0.1)
+    _, steps = lived(core, 3, tape)
+    vector = GymnasiumVectorEnv(core)
+    assert vector.single_action_space.shape == (core.action_size,)
+    assert vector.single_observation_space.shape == core.observation_spec["policy"].shape[1:]
+    vector.reset(seed=3)
+    for action, step in zip(tape, steps, strict=True):
+        observation, reward, *_ = vector.step(action[:, 0].numpy())
         assert observation in vector.observation_space
-        assert reward.shape == (2,)
-        step = plain.step(torch.from_numpy(action)[:, None])
+        assert reward.shape == (core.num_envs,)
         np.testing.assert_array_equal(observation, step.obs["policy"][:, 0].numpy())
         np.testing.assert_array_equal(reward, step.reward[:, 0].numpy())
 
 
 def test_cameras_are_a_dictionary() -> None:
-    groups = ("policy", "pixels/front")
-
-    def made(num_envs: int) -> Env:
-        return make("swarm/hover", num_envs, seed=0, cameras=("front",), resolution=(24, 16))
-
-    env = GymnasiumEnv(made(1), groups)
-    assert isinstance(env.observation_space, Dict)
-    assert env.observation_space["pixels/front"].shape == (16, 24, 3)
-    check_env(env, skip_render_check=True)
-    vector, plain = GymnasiumVectorEnv(made(2), groups), made(2)
+    groups, plain = ("policy", "pixels/front"), seeing_world()
+    pixels = plain.reset(0)["pixels/front"].permute(0, 2, 3, 1).numpy()
+    vector = GymnasiumVectorEnv(plain, groups)
+    assert isinstance(vector.single_observation_space, Dict)
+    assert vector.single_observation_space["pixels/front"].shape == (16, 24, 3)
     observation, _ = vector.reset(seed=0)
     assert observation in vector.observation_space
-    pixels = plain.reset()["pixels/front"].permute(0, 2, 3, 1).numpy()
     np.testing.assert_array_equal(observation["pixels/front"], pixels)
-    vector.env.episode_length = torch.full((2,), vector.env.max_episode_steps - 1)
-    observation, *_, infos = vector.step(np.zeros((2, vector.env.action_size), np.float32))
+    vector.env.episode_length = torch.full((3,), vector.env.max_episode_steps - 1)
+    observation, *_, infos = vector.step(np.zeros((3, vector.env.action_size), np.float32))
     assert observation in vector.observation_space
     assert infos["final_obs"][0] in vector.single_observation_space
 
 
+@pytest.mark.slow
+def test_gymnasiums_checks_accept_cameras() -> None:
+    check_env(GymnasiumEnv(seeing_world(1), ("policy", "pixels/front")), skip_render_check=True)
+
+
 def test_an_unknown_group_among_several_is_named() -> None:
     with pytest.raises(EmbodiedError, match="pixels/frnt"):
-        GymnasiumVectorEnv(make("swarm/hover", 2), ("policy", "pixels/frnt"))
+        GymnasiumVectorEnv(brief_world(), ("policy", "pixels/frnt"))

@@ -10,15 +10,31 @@ from gymnasium.wrappers import TimeLimit
 from embodied.env.adapters.gymnasium_functional import FunctionalGymnasiumEnv
 from embodied.errors import EmbodiedError, UnknownNameError
 
+KEY, ACTION = jax.random.PRNGKey(0), np.ones(4, np.float32)
 
-def test_its_functions_are_pure_and_tell_of_the_step() -> None:
-    env = FunctionalGymnasiumEnv("swarm/hover")
-    key, action = jax.random.PRNGKey(0), jnp.ones(4)
-    inner, observation = env.functional.reset(key)
-    state = env.initial(key)
+
+@pytest.fixture(scope="module")
+def env():
+    return FunctionalGymnasiumEnv("swarm/hover")
+
+
+@pytest.fixture(scope="module")
+def one_step(env):
+    """A start and a step: the adapter's states, and what the functional environment tells of them."""
+
+    @jax.jit
+    def both(key):
+        inner, observation = env.functional.reset(key)
+        state = env.initial(key)
+        following, (_, transition) = env.transition(state, ACTION, key), env.functional.step(inner, ACTION)
+        return state, observation, following, transition
+
+    return both(KEY)
+
+
+def test_its_functions_are_pure_and_tell_of_the_step(env, one_step) -> None:
+    (state, observation, following, transition), key, action = one_step, KEY, ACTION
     np.testing.assert_array_equal(env.observation(state, key), observation["policy"])
-    following = jax.jit(env.transition)(state, action, key)
-    _, transition = jax.jit(env.functional.step)(inner, action)
     assert env.reward(state, action, following, key) == pytest.approx(float(transition.reward), rel=1e-4)
     np.testing.assert_allclose(env.observation(following, key), transition.observation["policy"], rtol=1e-4, atol=1e-5)
     assert not env.terminal(following, key)
@@ -39,6 +55,16 @@ def test_gymnasium_makes_an_environment_of_it() -> None:
     np.testing.assert_array_equal(env.reset(seed=3)[0], first)
 
 
+def test_rows_of_a_batch_of_states_are_set_as_of_an_array(one_step) -> None:
+    states = jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * 4), one_step[0])
+    rows = jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * 2), one_step[2])
+    mixed = jax.tree.map(jnp.asarray, states).at[np.array([0, 3])].set(rows)
+    for leaf, old, new in zip(*map(jax.tree.leaves, (mixed, one_step[0], one_step[2])), strict=True):
+        for row in range(4):
+            np.testing.assert_array_equal(leaf[row], new if row in (0, 3) else old)
+
+
+@pytest.mark.slow
 def test_gymnasium_makes_a_vector_environment_of_it() -> None:
     """It resets rows of the state as it would those of an array."""
     functional = FunctionalGymnasiumEnv("swarm/hover", start_distance=1.9, start_speed=20.0)

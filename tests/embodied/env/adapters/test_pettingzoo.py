@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
@@ -20,39 +21,50 @@ CONFIG = WaypointConfig(agents=3)
 
 @pytest.fixture(scope="module")
 def env() -> PettingZooEnv:
-    return parallel_env("swarm/swap", engine="rigid", config=CONFIG)
+    """Shared by all; each test resets it with a seed."""
+    env = parallel_env("swarm/swap", engine="rigid", config=CONFIG)
+    env.reset()
+    env.step({agent: np.zeros(4, np.float32) for agent in env.agents})
+    return env
 
 
 @pytest.mark.timeout(200)
 def test_pettingzoo_accepts_it(env: PettingZooEnv) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        parallel_api_test(env, num_cycles=600)
+        parallel_api_test(env, num_cycles=40)
 
 
 @pytest.mark.timeout(200)
 def test_pettingzoo_accepts_it_agent_by_agent(env: PettingZooEnv) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # observations have no bounds, which the test remarks on
-        api_test(parallel_to_aec(env), num_cycles=40)
+        api_test(parallel_to_aec(env), num_cycles=10)
 
 
+def test_a_seed_decides_the_start_and_a_reset_without_one_takes_the_next(env: PettingZooEnv) -> None:
+    first, again, other = (env.reset(seed=seed)[0]["agent_0"] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    env.reset(seed=3)
+    np.testing.assert_array_equal(env.reset()[0]["agent_0"], other)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.slow
 def test_seeds_decide_everything() -> None:
     parallel_seed_test(lambda: parallel_env("swarm/swap", engine="rigid", config=CONFIG), num_cycles=3)
 
 
 def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None:
-    batched = embodied.make("swarm/swap", 1, "rigid", seed=7, config=CONFIG)
-    rows, (observations, infos) = batched.reset()["policy"][0], env.reset(seed=7)
+    batched, action = env.env, 0.3 * torch.ones(1, 3, 4)
+    rows = batched.reset(7)["policy"][0].clone()
+    step = batched.step(action)
+    observations, infos = env.reset(seed=7)
     assert list(observations) == env.agents == ["agent_0", "agent_1", "agent_2"]
     assert infos == {agent: {} for agent in env.agents}
     for number, agent in enumerate(env.agents):
         np.testing.assert_array_equal(observations[agent], rows[number])
     assert env.state().shape == env.state_space.shape == (3 * vector_sizes(batched.observation_spec)["critic"],)
-    import torch
-
-    action = 0.3 * torch.ones(1, 3, 4)
-    step = batched.step(action)
     observations, rewards, terminated, truncated, infos = env.step(
         dict(zip(env.agents, action[0].numpy(), strict=True))
     )
@@ -70,9 +82,8 @@ def test_agents_of_a_game_are_called_by_their_sides() -> None:
     assert agent_names(3, {"b": (0, 2), "a": (1,)}) == ["b_0", "a_0", "b_1"]
 
 
-def test_an_episode_ends_for_all_at_once() -> None:
-    env = parallel_env("swarm/swap", engine="rigid", config=CONFIG, seed=1)
-    env.reset()
+def test_an_episode_ends_for_all_at_once(env: PettingZooEnv) -> None:
+    env.reset(seed=1)
     idle = np.array([0.0, 0.0, -1.0, 0.0], np.float32)  # down to the floor
     observations, terminated = {}, {}
     while env.agents:
@@ -81,8 +92,6 @@ def test_an_episode_ends_for_all_at_once() -> None:
     assert len(observations) == 3
     with pytest.raises(ActionError, match=r"no agent is alive: call reset\(\)"):
         env.step({})
-    first = env.reset()[0]
-    assert not np.array_equal(first["agent_0"], env.reset()[0]["agent_0"])
 
 
 def test_messages(env: PettingZooEnv) -> None:

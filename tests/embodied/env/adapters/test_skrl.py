@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import embodied
-from tests.documents.snippets import ROOT, blocks_of
-from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
+from tests.kit.drones import NUM_ENVS, brief_world, lived, plan, run_page
 
 pytest.importorskip("skrl", reason='skrl is not installed: pip install -e ".[adapters]"')
 
@@ -21,24 +20,20 @@ from skrl.utils.model_instantiators.torch import (  # pyright: ignore[reportMiss
 
 from embodied.env.adapters.skrl import SkrlEnv
 
-NUM_ENVS = 4
-
-
-def plan(num_envs: int = NUM_ENVS) -> torch.Tensor:
-    return 2 * torch.rand(3 * MAX_STEPS, num_envs, 4, generator=torch.Generator().manual_seed(5)) - 1
-
 
 def test_it_tells_what_the_environment_tells() -> None:
-    ours, theirs = brief_env(NUM_ENVS, seed=7), SkrlEnv(brief_env(NUM_ENVS, seed=7))
-    first, (observation, info) = ours.reset(), theirs.reset()
+    core = brief_world()
+    first, steps = lived(core, core.seed, plan())
+    theirs = SkrlEnv(core)
+    observation, info = theirs.reset()
     torch.testing.assert_close(observation, first["policy"])
     torch.testing.assert_close(theirs.state(), first["critic"])
     assert info == {}
     assert theirs.num_envs == NUM_ENVS
     assert theirs.observation_space.shape == observation.shape[1:]
     ended = 0
-    for action in plan():
-        step, (observation, reward, terminated, truncated, info) = ours.step(action), theirs.step(action)
+    for action, step in zip(plan(), steps, strict=True):
+        observation, reward, terminated, truncated, info = theirs.step(action)
         torch.testing.assert_close(observation, step.obs["policy"])
         torch.testing.assert_close(theirs.state(), step.obs["critic"])
         torch.testing.assert_close(reward, step.reward.unsqueeze(1))
@@ -54,12 +49,13 @@ def test_it_tells_what_the_environment_tells() -> None:
 
 def test_a_single_environment_is_reset_by_its_trainer() -> None:
     """Its last observation is the next one, and `reset` takes up the episode that follows."""
-    ours, theirs = brief_env(1, seed=7), SkrlEnv(brief_env(1, seed=7))
-    ours.reset()
+    core, actions = brief_world(1), plan(num_envs=1)
+    _, steps = lived(core, core.seed, actions)
+    theirs = SkrlEnv(core)
     theirs.reset()
     ended = 0
-    for action in plan(1):
-        step, (observation, _, terminated, truncated, _) = ours.step(action), theirs.step(action)
+    for action, step in zip(actions, steps, strict=True):
+        observation, _, terminated, truncated, _ = theirs.step(action)
         torch.testing.assert_close(observation, step.final_obs["policy"])
         torch.testing.assert_close(theirs.state(), step.final_obs["critic"])
         if terminated.any() or truncated.any():
@@ -71,7 +67,7 @@ def test_a_single_environment_is_reset_by_its_trainer() -> None:
 
 @pytest.mark.parametrize("num_envs", [1, NUM_ENVS])
 def test_its_trainer_and_ppo_run(num_envs: int) -> None:
-    env = SkrlEnv(brief_env(num_envs))
+    env = SkrlEnv(brief_world(num_envs))
     spaces: dict[str, Any] = {"observation_space": env.observation_space, "state_space": env.state_space}
     spaces |= {"action_space": env.action_space, "device": env.device}
     net = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "elu"}]
@@ -105,8 +101,5 @@ def test_hover_is_learned_to_90_percent() -> None:
     assert float(measure(Settings("skrl"))["success"]) >= 0.9
 
 
-def test_the_page_runs() -> None:
-    """docs/adapters.md, with fewer environments."""
-    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.skrl import" in block.text)
-    code = block.text.replace("num_envs=1024", "num_envs=4")
-    exec(compile(code, block.place, "exec"), {})
+def test_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("adapters.skrl", monkeypatch)

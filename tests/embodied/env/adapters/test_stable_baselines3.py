@@ -2,11 +2,13 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
-import embodied
 from embodied.env.adapters.gymnasium import GymnasiumVectorEnv
 from embodied.errors import EmbodiedError
-from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
+from embodied.factory import make
+from tests.kit.drones import MAX_STEPS, NUM_ENVS, brief_world, plan, seeing_world
+from tests.kit.worlds import world
 
 pytest.importorskip("stable_baselines3")
 
@@ -17,23 +19,21 @@ from stable_baselines3.common.vec_env import VecMonitor
 
 from embodied.env.adapters.stable_baselines3 import SB3VecEnv
 
-NUM_ENVS = 4
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def core():
-    return brief_env(NUM_ENVS)
+    return brief_world()
 
 
 def test_infos_carry_what_stable_baselines_reads(core):
-    plan = np.random.default_rng(5).uniform(-1, 1, (3 * MAX_STEPS, NUM_ENVS, 4)).astype(np.float32)
+    actions = plan().numpy()
     vector, env = GymnasiumVectorEnv(core), SB3VecEnv(core)
     vector.reset(seed=7)
-    expected = [vector.step(action) for action in plan]
+    expected = [vector.step(action) for action in actions]
     env.seed(7)
     env.reset()
     limits = set()
-    for action, (observation, reward, terminated, truncated, infos) in zip(plan, expected, strict=True):
+    for action, (observation, reward, terminated, truncated, infos) in zip(actions, expected, strict=True):
         got = env.step(action)
         for ours, theirs in zip(got[:3], (observation, reward, terminated | truncated), strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -66,7 +66,7 @@ def test_episode_statistics_agree_with_stable_baselines_own(core):
         monitor = VecMonitor(env)
     monitor.reset()
     ended = 0
-    for action in np.random.default_rng(5).uniform(-1, 1, (2 * MAX_STEPS, NUM_ENVS, 4)).astype(np.float32):
+    for action in plan(2 * MAX_STEPS).numpy():
         monitor.step_async(action)
         *_, infos = env.step_wait()
         env.step_wait, step_wait = lambda result=(*_, infos): result, env.step_wait
@@ -94,9 +94,24 @@ def test_attributes_and_methods_are_shared_by_all_environments(core):
         env.reset()
 
 
+def test_its_ppo_learns_from_our_episodes(core):
+    """Its losses are finite, its parameters move, and it knows the return and the success of the episodes."""
+    model = PPO("MlpPolicy", SB3VecEnv(core), n_steps=24, batch_size=96, n_epochs=1, seed=0, device="cpu")
+    before = [parameter.detach().clone() for parameter in model.policy.parameters()]
+    model.learn(24 * NUM_ENVS)
+    losses = {name: value for name, value in model.logger.name_to_value.items() if "loss" in name}
+    assert losses.keys() == {"train/loss", "train/policy_gradient_loss", "train/value_loss", "train/entropy_loss"}
+    assert np.isfinite(list(losses.values())).all(), losses
+    assert not all(torch.equal(old, new) for old, new in zip(before, model.policy.parameters(), strict=True))
+    assert model.ep_info_buffer is not None
+    assert model.ep_success_buffer is not None
+    assert len(model.ep_info_buffer) == len(model.ep_success_buffer) >= NUM_ENVS
+
+
+@pytest.mark.slow
 def test_ppo_trains_on_hover_and_flies_better():
-    """Its losses stay finite and the returns it is told of rise; without training they stay near -26."""
-    env = SB3VecEnv(embodied.make("swarm/hover", num_envs=64, engine="rigid", seed=1))
+    """The returns it is told of rise; without training they stay near -26."""
+    env = SB3VecEnv(make("swarm/hover", num_envs=64, engine="rigid", seed=1))
     model = PPO("MlpPolicy", env, n_steps=32, batch_size=512, learning_rate=1e-3, seed=0, device="cpu")
 
     def train(updates: int) -> float:
@@ -108,9 +123,6 @@ def test_ppo_trains_on_hover_and_flies_better():
         return float(np.mean([episode["r"] for episode in model.ep_info_buffer]))
 
     early, late = train(6), train(16)
-    losses = {name: value for name, value in model.logger.name_to_value.items() if "loss" in name}
-    assert losses.keys() == {"train/loss", "train/policy_gradient_loss", "train/value_loss", "train/entropy_loss"}
-    assert np.isfinite(list(losses.values())).all(), losses
     assert late > early + 5, (early, late)
 
 
@@ -127,15 +139,24 @@ def test_stable_baselines_evaluation_believes_our_episodes(core):
     assert np.isfinite(returns).all()
 
 
-def test_pictures_and_vectors_together() -> None:
-    """SB3's own policy for dictionaries learns from a camera and a vector."""
-    made = embodied.make("swarm/hover", 2, seed=0, cameras=("front",), resolution=36)
+def test_pictures_are_a_dictionary_and_one_agent_is_no_axis() -> None:
+    env = SB3VecEnv(seeing_world(), ("policy", "pixels/front"))
+    observation = env.reset()
+    assert isinstance(observation, dict)
+    assert env.observation_space.contains({name: values[0] for name, values in observation.items()})
+    assert observation["pixels/front"].shape == (3, 16, 24, 3)
+    landing = SB3VecEnv(world("swarm/landing"))
+    assert landing.reset().shape == (landing.num_envs, *landing.observation_space.shape)
+    _, reward, done, _ = landing.step(np.zeros((landing.num_envs, *landing.action_space.shape), np.float32))
+    assert reward.shape == done.shape == (landing.num_envs,)
+
+
+@pytest.mark.slow
+def test_stable_baselines_learns_from_pictures_and_vectors_together_and_from_one_agent() -> None:
+    made = make("swarm/hover", 2, seed=0, cameras=("front",), resolution=36)
     env = SB3VecEnv(made, ("policy", "pixels/front"))
     PPO("MultiInputPolicy", env, n_steps=4, batch_size=8, n_epochs=1).learn(8)
-
-
-def test_one_agent_learns() -> None:
-    PPO("MlpPolicy", SB3VecEnv(embodied.make("swarm/landing", 2, seed=0)), n_steps=4, batch_size=8, n_epochs=1).learn(8)
+    PPO("MlpPolicy", SB3VecEnv(make("swarm/landing", 2, seed=0)), n_steps=4, batch_size=8, n_epochs=1).learn(8)
 
 
 @pytest.mark.slow

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-import embodied
 from embodied.errors import EmbodiedError
-from tests.documents.snippets import ROOT, blocks_of
-from tests.embodied.env.adapters.drones import MAX_STEPS, brief_env
+from tests.kit.drones import MAX_STEPS, NUM_ENVS, brief_world, run_page, seeing_world
+from tests.kit.worlds import world
 
 pytest.importorskip("torchrl", reason='torchrl is not installed: pip install -e ".[adapters]"')
 
@@ -16,18 +15,18 @@ from torchrl.envs.utils import check_env_specs  # pyright: ignore[reportMissingI
 
 from embodied.env.adapters.torchrl import TorchRLEnv
 
-NUM_ENVS, STEPS = 4, 3 * MAX_STEPS
+STEPS = 3 * MAX_STEPS
 
 
 def test_torchrl_checks_its_specs() -> None:
-    check_env_specs(TorchRLEnv(brief_env(NUM_ENVS)))
-    check_env_specs(TorchRLEnv(embodied.make("swarm/hover", 2, cameras=("front",), resolution=16)))
-    check_env_specs(TorchRLEnv(embodied.make("swarm/landing", 2), ("policy",)))
+    check_env_specs(TorchRLEnv(brief_world()))
+    check_env_specs(TorchRLEnv(seeing_world()))
+    check_env_specs(TorchRLEnv(world("swarm/landing"), ("policy",)))
 
 
 def test_a_rollout_is_what_the_environment_lives_through() -> None:
     """`next` is what a step led to, before any restart; the row that follows begins the next episode."""
-    ours, theirs = brief_env(NUM_ENVS), TorchRLEnv(brief_env(NUM_ENVS))
+    ours, theirs = brief_world(), TorchRLEnv(brief_world())
     theirs.set_seed(7)
     data = theirs.rollout(STEPS, break_when_any_done=False)
     observation = ours.reset(7)
@@ -47,7 +46,7 @@ def test_a_rollout_is_what_the_environment_lives_through() -> None:
 
 
 def test_its_collector_goes_on_over_episodes() -> None:
-    env = TorchRLEnv(brief_env(NUM_ENVS))
+    env = TorchRLEnv(brief_world())
     batches = list(Collector(env, frames_per_batch=NUM_ENVS * STEPS, total_frames=2 * NUM_ENVS * STEPS))
     assert [batch.shape for batch in batches] == [(NUM_ENVS, STEPS)] * 2
     ended = batches[0]["next", "done"][:, :-1, 0]
@@ -59,7 +58,7 @@ def test_its_collector_goes_on_over_episodes() -> None:
 
 
 def test_the_same_seed_gives_the_same_episodes() -> None:
-    env = TorchRLEnv(brief_env(NUM_ENVS))
+    env = TorchRLEnv(brief_world())
     env.set_seed(3)
     first, second = env.reset()["policy"].clone(), env.reset()["policy"].clone()
     env.set_seed(3)
@@ -68,7 +67,7 @@ def test_the_same_seed_gives_the_same_episodes() -> None:
 
 
 def test_a_reset_within_an_episode_is_refused() -> None:
-    env = TransformedEnv(TorchRLEnv(brief_env(NUM_ENVS)), StepCounter(max_steps=2))
+    env = TransformedEnv(TorchRLEnv(brief_world()), StepCounter(max_steps=2))
     following = env.rand_step(env.reset()).get("next")
     following["_reset"] = torch.tensor([True, False, False, False]).unsqueeze(1)
     with pytest.raises(EmbodiedError, match="environment 0 is to be reset in the middle of its episode"):
@@ -83,8 +82,5 @@ def test_hover_is_learned_to_90_percent() -> None:
     assert float(measure(Settings("torchrl"))["success"]) >= 0.9
 
 
-def test_the_page_runs() -> None:
-    """docs/adapters.md, with fewer environments."""
-    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.torchrl import" in block.text)
-    code = block.text.replace("num_envs=1024", "num_envs=4")
-    exec(compile(code, block.place, "exec"), {})
+def test_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("adapters.torchrl", monkeypatch)
