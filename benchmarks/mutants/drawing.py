@@ -50,10 +50,21 @@ class Mutant:
     new: str
     statement: bool
     """Whether it is a whole statement, else an expression."""
+    source: str
+    """The whole line."""
 
     @property
     def name(self) -> str:
-        return f"{self.file}:{self.line}: {self.old} -> {self.new}"
+        """The same wherever the line stands in the file."""
+        return f"{self.file}: {self.old} -> {self.new} in {self.source.strip()}"
+
+    def placed_in(self, root: Path) -> Mutant | None:
+        """The same change in another state of the repository: of the nearest line with this text, or of none."""
+        path = root / self.file
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        places = [number for number, line in enumerate(lines, 1) if line == self.source]
+        nearest = min(places, key=lambda number: abs(number - self.line), default=None)
+        return None if nearest is None else dataclasses.replace(self, line=nearest)
 
     def applied(self, text: str, replacement: str | None = None) -> str:
         """The file's text with the change, or with another replacement in its place."""
@@ -80,7 +91,7 @@ def drawn(seed: int, root: Path = ROOT) -> list[Mutant]:
 def mutants_of(path: Path, root: Path = ROOT) -> Iterator[Mutant]:
     """Every change of a file's functions; not of defaults, annotations, messages of errors and documentation."""
     text = path.read_text(encoding="utf-8")
-    name = path.relative_to(root).as_posix()
+    name, lines = path.relative_to(root).as_posix(), text.splitlines()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             for statement in node.body:
@@ -90,7 +101,7 @@ def mutants_of(path: Path, root: Path = ROOT) -> Iterator[Mutant]:
                     if new is not None and old is not None and inner.lineno == inner.end_lineno:
                         yield Mutant(
                             name, inner.lineno, inner.col_offset, inner.end_col_offset or 0, old, new,
-                            isinstance(inner, ast.stmt),
+                            isinstance(inner, ast.stmt), lines[inner.lineno - 1],
                         )  # fmt: skip
 
 
@@ -120,8 +131,10 @@ def changed(node: ast.AST, text: str) -> str | None:
             return ast.get_source_segment(text, node.operand)
         case ast.Constant(value=bool()):
             return str(not node.value)
-        case ast.Constant(value=int() | float()):
-            return str(node.value + 1 if isinstance(node.value, int) else 2 * node.value or 1.0)
+        case ast.Constant(value=int() as number):
+            return str(number + 1)
+        case ast.Constant(value=float() as number):
+            return str(2 * number or 1.0)
         case ast.Expr(value=ast.Call()):
             return "pass"
     return None

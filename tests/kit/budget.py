@@ -67,8 +67,8 @@ class Budget:
     """The sum of all tests' processor time, and which are over their limit."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.keep_costs: bool = config.getoption("costs")
-        self.hold: bool = config.getoption("hold_budget")
+        self.keep_costs = bool(config.getoption("costs"))
+        self.hold = bool(config.getoption("hold_budget"))
         self.tests: dict[str, float] = {}
         self.slow: set[str] = set()
         self.shared: dict[str, float] = {}
@@ -100,8 +100,9 @@ class Budget:
         if report.when != "teardown":
             return
         name = report.nodeid
-        own = sum(value for key, value in report.user_properties if key == PROPERTY)
-        shared: list[tuple[str, float]] = [value for key, value in report.user_properties if key == SHARED]
+        properties: list[tuple[str, Any]] = report.user_properties
+        own = sum(value for key, value in properties if key == PROPERTY)
+        shared = [value for key, value in properties if key == SHARED]
         self.tests[name] = self.tests.get(name, 0.0) + own
         if "slow" in report.keywords:
             self.slow.add(name)
