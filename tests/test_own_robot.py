@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from embodied.registry import join_content
+from policies.training import launch
 from sim2real.bundles import bundle
-from tests.documents.snippets import blocks_of, commands_of, directive, run_python
+from sim2real.contract.describe import describe
+from tests.documents.snippets import Block, blocks_of, commands_of, directive, run_python
+from tests.kit.robots import quadruped
 
 pytestmark = pytest.mark.timeout(290)
 
@@ -20,13 +23,9 @@ SHORTER = "--engine mujoco --num-envs 32 --steps 1536 --evaluate-episodes 0"
 """What a test adds to `train`."""
 
 
-def test_from_a_urdf_to_a_bundle_that_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = pytest.importorskip("pybullet_data")
-    shutil.copytree(Path(data.getDataPath()) / "a1", tmp_path / "a1")
-    monkeypatch.chdir(tmp_path)
-    block = next(block for block in blocks_of(PAGE) if block.how.by)
-    block = dataclasses.replace(block, how=directive(f"with {SHORTER} for embodied.train"))
-    lines = commands_of(block, tmp_path)
+def lines_of(block: Block, folder: Path) -> list[list[str]]:
+    """The commands of the page, in its order."""
+    lines = commands_of(block, folder)
     assert [line[1] for line in lines] == [
         "embodied.robot",
         "embodied.train",
@@ -34,6 +33,33 @@ def test_from_a_urdf_to_a_bundle_that_is_deployed(tmp_path: Path, monkeypatch: p
         "sim2real.export",
         "sim2real.deploy",
     ]
+    return lines
+
+
+def test_the_commands_take_what_those_before_have_made(tmp_path: Path) -> None:
+    """The robot is another, of which training takes joints and servos."""
+    block = next(block for block in blocks_of(PAGE) if block.how.by)
+    understood, trained, played, exported, deployed = lines_of(block, tmp_path)
+    robot, out = trained[trained.index("--robot") + 1], trained[trained.index("--out") + 1]
+    assert robot == understood[2]
+    assert out == played[played.index("--policy") + 1] == exported[2]
+    assert deployed[2] == exported[exported.index("--out") + 1]
+    (tmp_path / "own.urdf").write_text(quadruped())
+    entry = join_content()[trained[2]]
+    settings = launch.parse(entry, [str(tmp_path / "own.urdf") if word == robot else word for word in trained[2:]])
+    task = entry.load()(settings.config)
+    assert task.action_size == 8
+    assert describe(task, trained[2]).action_size == 8
+
+
+@pytest.mark.slow
+def test_from_a_urdf_to_a_bundle_that_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pytest.importorskip("pybullet_data")
+    shutil.copytree(Path(data.getDataPath()) / "a1", tmp_path / "a1")
+    monkeypatch.chdir(tmp_path)
+    block = next(block for block in blocks_of(PAGE) if block.how.by)
+    block = dataclasses.replace(block, how=directive(f"with {SHORTER} for embodied.train"))
+    lines = lines_of(block, tmp_path)
     for line in lines[:-1]:
         assert run_python(line, block) == 0, line
     assert (tmp_path / "a1.png").stat().st_size > 50_000

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
-import io
+import functools
+import importlib
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,11 +23,13 @@ from policies.training.sweep import Varied
 from tests.documents import snippets
 from tests.documents.materials import MATERIALS
 from tests.documents.snippets import PAGES, ROOT, Block, Workspace, blocks_of, commands_of, main_of, resolved
+from tests.kit.commands import run
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SEEN_BY_HELP = ("embodied.", "policies.", "sim2real.")
 """Packages whose commands name every flag in their help."""
 
+OURS = ("embodied", "policies", "sim2real", "tasks")
 ALSO_TAKES = {"embodied.sweep": "embodied.train"}
 """Command -> another one whose flags it takes."""
 
@@ -61,30 +67,27 @@ def test_runs_as_it_stands(
     workspace(block.page).run(block)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_and_their_flags_exist(page: Path, tmp_path: Path) -> None:
-    for block in blocks_of(page):
-        if block.language != snippets.SHELL:
-            continue
-        for words in commands_of(block, tmp_path):
-            module, arguments = resolved(words)
-            if module.endswith(".py"):
-                assert (ROOT / module).is_file(), f"{block.place}: there is no {module}"
-            elif module.startswith(SEEN_BY_HELP):
-                known = help_of(module, arguments) + help_of(ALSO_TAKES.get(module, module), [])
-                flags = {word.partition("=")[0] for word in arguments if re.match("--[a-z]", word)}
-                unknown = sorted(flag for flag in flags if not re.search(rf"{flag}\b", known))
-                assert not unknown, f"{block.place}: {module} does not know {', '.join(unknown)}"
-            elif module not in ("pytest", "benchmarks", "http.server", "torch.distributed.run"):
-                assert main_of(module), f"{block.place}: {module}"
+def commands(page: Path, folder: Path) -> Iterator[tuple[Block, str, list[str]]]:
+    """Block, module and arguments of every Python command of a page."""
+    for block in (block for block in blocks_of(page) if block.language == snippets.SHELL):
+        for words in commands_of(block, folder):
+            yield (block, *resolved(words))
 
 
-def help_of(module: str, arguments: list[str]) -> str:
-    """What a command says of its flags; those of a task depend on the other words."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
-        main_of(module)([*arguments, "--help-all"])
-    return said.getvalue()
+@functools.cache
+def help_of(module: str, *arguments: str) -> str:
+    """What a command says of its flags; those of a task depend on the words before them."""
+    said = run(main_of(module), *arguments, "--help-all")
+    return said.out + said.err
+
+
+def telling(arguments: list[str]) -> list[str]:
+    """The arguments on which flags depend: the task, the algorithm, the robot, a file of settings."""
+    kept = [word for word in arguments[:1] if not word.startswith("-")]
+    for flag in ("--algorithm", "--robot", "--config-file"):
+        if flag in arguments:
+            kept += arguments[(at := arguments.index(flag)) : at + 2]
+    return kept
 
 
 def train(words: list[str]) -> None:
@@ -117,10 +120,80 @@ PARSERS: Mapping[str, Callable[[list[str]], None]] = {
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_values_of_trainings_and_sweeps_are_right(page: Path, tmp_path: Path) -> None:
-    for block in (block for block in blocks_of(page) if block.language == snippets.SHELL):
-        for module, arguments in map(resolved, commands_of(block, tmp_path)):
-            PARSERS.get(module, lambda words: None)(arguments)
+def test_commands_exist_and_take_their_flags_and_values(page: Path, tmp_path: Path) -> None:
+    for block, module, arguments in commands(page, tmp_path):
+        if module.endswith(".py"):
+            assert (ROOT / module).is_file(), f"{block.place}: there is no {module}"
+        elif module.startswith(SEEN_BY_HELP):
+            known = help_of(module, *telling(arguments)) + help_of(ALSO_TAKES.get(module, module))
+            flags = {word.partition("=")[0] for word in arguments if re.match("--[a-z]", word)}
+            unknown = sorted(flag for flag in flags if not re.search(rf"{flag}\b", known))
+            assert not unknown, f"{block.place}: {module} does not know {', '.join(unknown)}"
+        elif module not in ("pytest", "benchmarks", "http.server", "torch.distributed.run"):
+            assert main_of(module), f"{block.place}: {module}"
+        PARSERS.get(module, lambda words: None)(arguments)
+
+
+def test_tasks_that_pages_name_exist(tmp_path: Path) -> None:
+    families = "|".join({name.partition("/")[0] for name in join_content()})
+    for page in PAGES:
+        named = [(block, word) for block, _, arguments in commands(page, tmp_path) for word in arguments]
+        for block in (block for block in blocks_of(page) if block.language == snippets.PYTHON):
+            named += [(block, node.value) for node in ast.walk(ast.parse(block.text))
+                      if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
+        for block, word in named:
+            if re.fullmatch(rf"({families})/[a-z0-9-]+", word) and block.how.by is None:
+                assert word in join_content(), f"{block.place}: there is no {word}"
+
+
+def bound(tree: ast.AST) -> Iterator[tuple[str, Any]]:
+    """Names that imports of this repository's packages bind, and what they are; others must be installed at most."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in OURS:
+            module = importlib.import_module(node.module or "")
+            for alias in node.names:
+                yield alias.asname or alias.name, getattr(module, alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in (alias for alias in node.names if alias.name.partition(".")[0] in OURS):
+                module = importlib.import_module(alias.name)
+                yield (alias.asname, module) if alias.asname else (alias.name.partition(".")[0], module)
+
+
+def called(node: ast.expr, scope: Mapping[str, Any]) -> Any:
+    """What an expression such as `embodied.make` means; None for what is not imported."""
+    if isinstance(node, ast.Attribute):
+        return None if (owner := called(node.value, scope)) is None else getattr(owner, node.attr)
+    return scope.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def check_calls(page: Path, blocks: list[Block]) -> None:
+    """Import what Python blocks import of ours, and bind the arguments of what they call."""
+    scope: dict[str, Any] = {}
+    for block in blocks:
+        tree = ast.parse(block.text)
+        scope |= bound(tree)
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            function = called(call.func, scope)
+            if function is None or any(isinstance(word, ast.Starred) for word in call.args):
+                continue
+            keywords = {word.arg: None for word in call.keywords if word.arg is not None}
+            try:
+                inspect.signature(function).bind(*call.args, **keywords)
+            except TypeError as error:
+                pytest.fail(f"{page.name}:{block.line + call.lineno - 1}: {ast.unparse(call)}: {error}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_imports_what_exists_and_calls_it_as_declared(page: Path) -> None:
+    """Also where a block runs with the slow tests only."""
+    check_calls(page, [block for block in blocks_of(page) if block.language == snippets.PYTHON and block.runs])
+
+
+def test_a_call_that_does_not_fit_is_seen(tmp_path: Path) -> None:
+    for code in ("import embodied\nembodied.make('swarm/hover', 1, 'rigid', 0, 'cpu', 5)", "from embodied import mkae"):
+        (tmp_path / "page.md").write_text(f"```python\n{code}\n```\n")
+        with pytest.raises((pytest.fail.Exception, AttributeError)):
+            check_calls(tmp_path / "page.md", blocks_of(tmp_path / "page.md"))
 
 
 def test_the_file_of_settings_is_read(tmp_path: Path) -> None:
@@ -145,7 +218,7 @@ def test_no_command_stands_outside_of_a_block() -> None:
 def test_what_another_test_runs_is_run_there() -> None:
     for block in BLOCKS:
         if block.how.by is not None:
-            assert block.page.name in (ROOT / block.how.by).read_text(encoding="utf-8"), block.place
+            assert block.page.stem in (ROOT / block.how.by).read_text(encoding="utf-8"), block.place
 
 
 @pytest.mark.parametrize("clause", ["never", "no", "slow now", "replace A with B", "needs"])

@@ -1,4 +1,4 @@
-"""A browser for the tests of the viewer and of report pages."""
+"""A browser for the tests of the viewer and of report pages, and pictures that cost nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.kit.painter import painted as painted
 
 SOFTWARE = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
             "--ignore-gpu-blocklist"]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import threading
@@ -10,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from embodied.cli import terminal
 from embodied.cli.interrupts import Interrupts
-from embodied.cli.terminal import NotebookLine
+from embodied.cli.terminal import Line, NotebookLine
 from embodied.storage.runs import Run
+from policies.training import launch
+from tests.kit.task_file import STEP, mass
 
 TRAINING = """
 import embodied
@@ -44,6 +49,7 @@ def shown(book: Any) -> list[str]:
     return [text for text in data if "%" in text]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(280)
 def test_training_shows_one_line_that_is_written_anew(tmp_path):
     book, client = notebook(TRAINING.format(steps=20 * 128, out=str(tmp_path / "run")), tmp_path)
@@ -54,6 +60,7 @@ def test_training_shows_one_line_that_is_written_anew(tmp_path):
     assert Run.open(tmp_path / "run").load().step == 2560
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(280)
 def test_an_interrupted_cell_saves_and_goes_on(tmp_path):
     book, client = notebook(TRAINING.format(steps=10**9, out=str(tmp_path / "run")), tmp_path)
@@ -86,15 +93,50 @@ class Display:
         self.texts[-1] = data["text/plain"]
 
 
-def test_a_line_is_written_now_and_then_and_at_the_end(monkeypatch):
+@pytest.fixture
+def display(monkeypatch: pytest.MonkeyPatch) -> Display:
+    """The display of a notebook in which this process now is."""
     display = Display()
-    monkeypatch.setattr(
-        "embodied.cli.terminal.importlib.import_module", lambda _: type("Module", (), {"display": display})
-    )
+    monkeypatch.setattr(terminal.importlib, "import_module", lambda _: type("Module", (), {"display": display}))
+    monkeypatch.setattr(terminal, "console", lambda: Console(file=io.StringIO(), force_jupyter=True))
+    return display
+
+
+def test_a_line_is_written_now_and_then_and_at_the_end(display: Display) -> None:
     line = NotebookLine()
     for number in range(100):
         line.show(str(number), last=number == 99)
     assert display.texts == ["99"]
+
+
+def test_progress_in_a_notebook_is_one_line_that_is_written_anew(display: Display) -> None:
+    with Line("swarm/hover", 4) as line:
+        for done in range(1, 5):
+            line.update(done, f"{done} steps")
+    assert display.texts == ["swarm/hover  100 %  4 steps"]
+
+
+def test_an_interrupt_of_a_call_saves_and_returns(tmp_path: Path) -> None:
+    """As a notebook's button interrupts a cell, here after the first iteration."""
+
+    def interrupt(steps: int, metrics: Any) -> bool:
+        del steps, metrics
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        start = launch.start
+        patch.setattr(launch, "start", lambda *given, **told: start(*given, **told, stop_early=interrupt))
+        trained = launch.train_policy(
+            mass(tmp_path),
+            steps=10**9,
+            num_envs=8,
+            evaluate_episodes=0,
+            out=tmp_path / "run",
+            algorithm_config={"unroll": 8, "minibatches": 2, "epochs": 1},
+        )
+    assert trained.stopped
+    assert Run.open(tmp_path / "run").load().step == STEP
 
 
 def test_signals_are_left_alone_in_other_threads():
