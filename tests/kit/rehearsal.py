@@ -1,4 +1,7 @@
-"""Rendered photographs for calibration: a board held before a camera, and the Panda with a camera and a board."""
+"""Photographs for calibration: a board held before a camera, and the Panda with a camera and a board.
+
+`photograph` needs no renderer: a board is flat. `Photographer` and `rehearse` draw whole scenes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, Parent
 from sim2real.cameras.lens import Lens
 
+PIXELS = 60  # of a square's edge in the picture that `photograph` begins with
 EYE = "calibrated"
 """Name that `Photographer` expects of a scene's camera."""
 
@@ -84,6 +88,21 @@ class Photographer:
         """(height, width, 3) uint8 RGB, of `data` as it is after `mj_forward`."""
         self._renderer.update_scene(self.data, EYE)
         return self.sensor.take(self.lens.apply(self._renderer.render()), rng)
+
+
+def photograph(
+    board: Board, lens: Lens, board_to_camera: np.ndarray, rng: np.random.Generator, sensor: Sensor = USUAL
+) -> np.ndarray:
+    """(height, width, 3) uint8, the board alone before grey, as it is seen through a lens."""
+    import cv2
+
+    step = board.square / PIXELS
+    to_board = np.array([[step, 0.0, step / 2], [0.0, step, step / 2], [0.0, 0.0, 1.0]])
+    seen = lens.pinhole.matrix @ board_to_camera[:3, [0, 1, 3]] @ to_board
+    drawn = np.repeat(board.picture(PIXELS)[..., None], 3, -1)
+    grey = (143.0, 143.0, 143.0)
+    size = lens.pinhole.width, lens.pinhole.height
+    return sensor.take(lens.apply(cv2.warpPerspective(drawn, seen, size, borderValue=grey)), rng)
 
 
 def studio(board: Board, pixels_per_square: int = 96) -> mujoco.MjSpec:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import torch
 
 from embodied.core.world import World
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.storage.paths import asset
 from embodied.storage.runs import Run
@@ -201,21 +201,29 @@ def test_a_drone_with_more_thrust_rises_where_the_nominal_one_hovers(tmp_path: P
     assert 0.7 < (climbs[1] - climbs[0]) / (0.08 * 0.1 * 9.81) < 1.0
 
 
-@pytest.mark.parametrize(
-    ("calibration", "name"),
-    [
+@pytest.fixture(
+    scope="module",
+    params=[
         (drone, HOVER),
-        pytest.param(leg, "locomotion/go1-joystick-rough", marks=pytest.mark.slow),
-        pytest.param(arm, "manipulation/reach", marks=pytest.mark.slow),
+        pytest.param((leg, "locomotion/go1-joystick-rough"), marks=pytest.mark.slow),
+        pytest.param((arm, "manipulation/reach"), marks=pytest.mark.slow),
     ],
+    ids=["drone", "leg", "arm"],
 )
-def test_every_kind_of_task_steps(calibration: Callable[[], Calibration], name: str, tmp_path: Path) -> None:
-    calibration().save(tmp_path)
-    env = embodied.make(name, 4, calibration=tmp_path)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Env:
+    """Environments from a calibration's folder."""
+    calibration, name = request.param
+    folder = tmp_path_factory.mktemp("twin")
+    calibration().save(folder)
+    env = embodied.make(name, 4, calibration=folder)
     env.reset()
-    step = env.step(torch.zeros(env.action_shape))
+    return env
+
+
+def test_every_kind_of_task_steps(made: Env) -> None:
+    step = made.step(torch.zeros(made.action_shape))
     assert step.obs["policy"].isfinite().all()
-    assert "calibration" in env.variations
+    assert "calibration" in made.variations
 
 
 def test_an_arm_at_its_table_begins_as_calibrated() -> None:
