@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from embodied.env.vec_env import ObservationSpec, StepData
+from embodied.env.vec_env import ObservationSpec, PolicyFunction, StepData
 from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from embodied.storage import trees
 from policies.policy import Policy
@@ -48,6 +48,10 @@ class PointMass:
     def reset(self) -> dict[str, Tensor]:
         self._restart(torch.ones(self.num_envs, dtype=torch.bool))
         return self._observe()
+
+    @property
+    def episode_length(self) -> Tensor:
+        return self.time
 
     @property
     def roll_out(self) -> None:
@@ -138,10 +142,6 @@ class Recall(PointMass):
         self._restart(done)
         return StepData(self._observe(), -distance, torch.zeros_like(done), done, distance < 0.1, final_obs)
 
-    @property
-    def episode_length(self) -> Tensor:
-        return self.time
-
     def spread_episode_lengths(self) -> None:
         """Nobody has seen the number of an episode that began before it."""
 
@@ -175,35 +175,75 @@ class PixelPointMass(PointMass):
         return super()._observe() | {"policy": torch.zeros(self.num_envs, 2), "pixels/above": images}
 
 
+def rule_of(policy: Policy, env: PointMass) -> PolicyFunction:
+    """How a policy acts in environments: of a team, all agents at once; with memory, remembering."""
+    if env.team_size == 1:
+        return policy.acting_in(env)
+    agents = (env.team_size, -1)
+    return lambda obs: policy({"policy": obs["policy"].unflatten(1, agents)}).flatten(1)
+
+
 def assert_resumed_run_equals_whole(
-    make: Callable[[int], Any], config: Any, iterations: int = 6, start_from: Policy | None = None
+    make: Callable[[int], Any],
+    config: Any,
+    iterations: int = 6,
+    start_from: Policy | None = None,
+    adviser: Callable[[Any], PolicyFunction] | None = None,
+    between: Callable[[], object] = lambda: None,
 ) -> Trainer:
-    """Training resumed half way ends bit for bit as training in one go; returns the whole run.
+    """Training interrupted and resumed half way ends bit for bit as training in one go; returns the whole run.
 
     Args:
         make: Seed to environments.
         config: Of the algorithm.
         iterations: Of the whole run.
         start_from: The policy to begin with.
+        adviser: Environments to the policy that advises in them.
+        between: What happens between the interruption and the resume.
     """
-    env = make(0)
-    steps = iterations * config.unroll * env.num_envs
-    whole = train(env, config, total_steps=steps, start_from=start_from)
-    half = train(make(0), config, total_steps=steps // 2, start_from=start_from)
+
+    def run(seed: int, stop_after: int, **options: Any) -> Trainer:
+        env = make(seed)
+        done: list[int] = []
+        return train(
+            env, config, total_steps=iterations * config.unroll * env.num_envs, seed=seed,
+            adviser=None if adviser is None else adviser(env),
+            on_iteration=lambda trainer, _: done.append(len(trainer.state())),  # saving changes nothing
+            should_stop=lambda: len(done) == stop_after,
+            **options,
+        )  # fmt: skip
+
+    whole = run(0, iterations, start_from=start_from)
+    half = run(0, iterations // 2, start_from=start_from)
     saved = trees.unflatten(trees.flatten(half.state()))
-    resumed = train(make(9), config, total_steps=steps, seed=9, resume=saved)
+    between()
+    resumed = run(9, iterations, resume=saved)
     expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
     assert expected.keys() == found.keys()
     assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
     return whole
 
 
+def result_of(policy: Policy, kind: type[PointMass] = PointMass) -> tuple[float, float]:
+    """How often a policy has the point at the origin when its episode ends, and its mean return."""
+    env = kind(256, seed=1)
+    obs, success = env.reset(), torch.zeros(256)
+    rule = rule_of(policy, env)
+    for _ in range(env.max_episode_steps):
+        step = env.step(rule(obs))
+        obs, success = dict(step.obs), step.success
+    return success.float().mean().item(), env.statistics()["return"]
+
+
 def success_of(policy: Policy, kind: type[PointMass] = PointMass) -> float:
     """How often a policy has the point at the origin when its episode ends."""
-    env = kind(256, seed=1)
-    obs = env.reset()
-    success = torch.zeros(256)
-    for _ in range(env.max_episode_steps):
-        step = env.step(policy(obs))
-        obs, success = step.obs, step.success
-    return success.float().mean().item()
+    return result_of(policy, kind)[0]
+
+
+def heading(policy: Policy, kind: type[PointMass] = PointMass) -> float:
+    """Mean cosine between where a policy moves points and where the origin is: 0 without aim, 1 at best."""
+    env = kind(512)
+    env.position = torch.randn(512, 2, generator=torch.Generator().manual_seed(5)).clamp(-1.9, 1.9)
+    with torch.no_grad():
+        action = rule_of(policy, env)(env._observe())
+    return torch.nn.functional.cosine_similarity(action, -env.position, dim=-1).mean().item()

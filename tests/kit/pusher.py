@@ -1,4 +1,4 @@
-"""A task file that compiles in a second, with cameras and a script: a mass on a rail is pushed to a goal that is seen."""
+"""A task file that compiles in a second, with cameras and a script: a mass on a rail is pushed to a goal."""
 
 from __future__ import annotations
 

@@ -12,19 +12,16 @@ from torch import Tensor
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.imitation.advice import ADVICE, advice_loss
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3ActorUpdate, TD3Config
 from policies.training.loop import Trainer, train
+from tests.kit.imitation import homewards
+from tests.kit.learners import QUICK, SMALL
 from tests.kit.learning import PointMass, vectors
-from tests.policies.imitation.test_demonstrations import homewards
 
-SMALL = NetworkConfig((32, 32), Activation.RELU)
-QUICK: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 32, "warm_up": 64,
-        "unroll": 4, "buffer_size": 20_000, "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
 OBS = torch.ones(16, 2)
 
 
@@ -94,19 +91,15 @@ def test_it_asks_at_every_interval_until_enough_is_given_and_remembers_it():
     torch.testing.assert_close(noted[0, :, :2], homewards({"policy": batch.obs["policy"].view(12, 8, 2)[0]}))
 
 
-def test_advised_runs_go_on_bit_for_bit_and_weight_0_is_no_advice():
-    def run(steps: int, resume: Any = None, **changes: Any) -> Trainer:
-        config = TD3Config(**QUICK, adviser="homewards", advice_until=40, **changes)
-        return train(PointMass(8), config, total_steps=steps, adviser=homewards, resume=resume)
+def test_weight_0_is_no_advice():
+    def learned(**changes: Any) -> Tensor:
+        adviser = homewards if changes else None
+        trainer = train(PointMass(8), TD3Config(**QUICK, **changes), total_steps=128, adviser=adviser)
+        return trees.flatten(trainer.state())["algorithm/actor/actor/parameters"]
 
-    whole, half = run(128), run(64)
-    resumed = run(128, trees.unflatten(trees.flatten(half.state())))
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    actor = "algorithm/actor/actor/parameters"
-    plain = trees.flatten(train(PointMass(8), TD3Config(**QUICK), total_steps=128).state())[actor]
-    assert torch.equal(trees.flatten(run(128, advice_weight=0.0).state())[actor], plain)
-    assert not torch.equal(expected[actor], plain)
+    advised: dict[str, Any] = {"adviser": "homewards", "advice_until": 40}
+    assert torch.equal(learned(**advised, advice_weight=0.0), learned())
+    assert not torch.equal(learned(**advised), learned())
 
 
 def test_messages():

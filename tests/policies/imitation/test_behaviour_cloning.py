@@ -10,41 +10,34 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
-from embodied.storage import trees
 from policies.algorithm import DivergedError
-from policies.imitation import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
-from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.networks.mlp import Architecture, NetworkConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
-from policies.training.loop import Trainer, train
+from policies.training.loop import train
+from tests.kit.imitation import SPEC, homewards, saved, shown
+from tests.kit.learners import CONFIGS, SMALL
 from tests.kit.learning import PointMass, algorithm_of, success_of, vectors
-from tests.policies.imitation.test_demonstrations import SPEC, homewards
 
-SMALL = NetworkConfig((32, 32), Activation.RELU)
-QUICK = BehaviourCloningConfig(actor=SMALL, batch_size=64, updates=5.0, learning_rate=3e-3, validation_interval=50)
+QUICK: BehaviourCloningConfig = CONFIGS["bc"]
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("shown") / "homewards.safetensors"
-    demonstrations.save(path, demonstrations.record(PointMass(8), homewards, 40))
-    return path
+    return saved(tmp_path_factory.mktemp("shown") / "homewards.safetensors", 40)
 
 
 def make(config: BehaviourCloningConfig, seed: int = 0) -> BehaviourCloning:
     return BehaviourCloning(SPEC, 2, 4, config, seed=seed)
 
 
-def shown(episodes: int = 6) -> demonstrations.Transitions:
-    return demonstrations.record(PointMass(4), homewards, episodes)
-
-
-def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
+@pytest.mark.parametrize(("steps", "reaches"), [(640, 0.9), pytest.param(2_000, 0.95, marks=pytest.mark.slow)])
+def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(steps, reaches, file):
     config = dataclasses.replace(QUICK, demonstrations=file)
-    trainer = train(PointMass(8), config, total_steps=2_000)
-    assert success_of(trainer.policy) > 0.95
+    trainer = train(PointMass(8), config, total_steps=steps)
+    assert success_of(trainer.policy) > reaches
     obs = shown(20).obs["policy"][:, 0]
     error = (trainer.policy(obs) - homewards({"policy": obs})).square().mean()
     assert error < 0.01  # untrained: 0.6
@@ -52,10 +45,10 @@ def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
 
 def test_what_the_environment_brings_changes_nothing(file):
     config = dataclasses.replace(QUICK, demonstrations=file)
-    a = algorithm_of(train(PointMass(8), config, total_steps=512), BehaviourCloning)
-    b = algorithm_of(train(PointMass(8, seed=5), config, total_steps=512), BehaviourCloning)
+    a = algorithm_of(train(PointMass(8), config, total_steps=256), BehaviourCloning)
+    b = algorithm_of(train(PointMass(8, seed=5), config, total_steps=256), BehaviourCloning)
     assert torch.equal(a.optimizer.vector, b.optimizer.vector)
-    assert a.updates == 320  # 64 control steps of 8 environments
+    assert a.updates == 160  # 32 control steps of 8 environments
 
 
 def test_whole_episodes_are_held_out_and_their_share_of_them():
@@ -80,7 +73,7 @@ def test_whole_episodes_are_held_out_and_their_share_of_them():
 
 def test_the_policy_is_the_best_so_far_and_learning_ends_when_it_gets_no_better():
     learner = make(dataclasses.replace(QUICK, validation_interval=1, patience=3, updates=1.0, unroll=1))
-    learner.set_demonstrations(shown())
+    learner.set_demonstrations(shown(6))
     learner.update({})
     best, error = learner._best_parameters.clone(), learner._best_error
     assert torch.equal(best, learner.optimizer.vector)  # any error is less than none so far
@@ -111,27 +104,8 @@ def test_without_held_out_episodes_the_last_weights_count():
     assert torch.equal(learner._best_parameters, learner.optimizer.vector)
 
 
-@pytest.mark.parametrize("held_out", [0.0, 0.2])
-def test_a_resumed_run_is_the_same_bit_for_bit_and_needs_no_file(tmp_path, held_out):
-    path = tmp_path / "shown.safetensors"
-    demonstrations.save(path, shown())
-    config = dataclasses.replace(QUICK, demonstrations=path, unroll=4, held_out=held_out)
-    whole = train(PointMass(8), config, total_steps=6 * 32)
-    half = train(PointMass(8), config, total_steps=3 * 32)
-    path.unlink()
-    saved = trees.unflatten(trees.flatten(half.state()))
-    resumed = train(PointMass(8, seed=9), config, total_steps=6 * 32, seed=9, resume=saved)
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert expected.keys() == found.keys()
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    other = Trainer(PointMass(8), config, total_steps=64)
-    other.load_state(trees.unflatten(trees.flatten(half.state())))
-    mine, theirs = algorithm_of(other, BehaviourCloning), algorithm_of(half, BehaviourCloning)
-    assert torch.equal(mine.optimizer.vector, theirs.optimizer.vector)
-
-
 def test_others_start_from_a_clone_and_a_clone_from_others(file):
-    clone = train(PointMass(8), dataclasses.replace(QUICK, demonstrations=file), total_steps=512).policy
+    clone = train(PointMass(8), dataclasses.replace(QUICK, demonstrations=file), total_steps=64).policy
     learner = OffPolicyLearner(SPEC, 2, 4, SACConfig(actor=SMALL, critic=SMALL), seed=3)
     learner.start_from(clone)
     obs = torch.randn(20, 2)
@@ -147,7 +121,7 @@ def test_others_start_from_a_clone_and_a_clone_from_others(file):
 
 def test_cloning_leaves_a_deviation_to_explore_with():
     learner = make(QUICK)
-    learner.set_demonstrations(shown())
+    learner.set_demonstrations(shown(6))
     for _ in range(5):
         learner.update({})
     deviation = learner.actor.distribution(torch.randn(500, 2))[1].detach().exp()
@@ -183,7 +157,7 @@ def test_messages_of_the_learner():
     with pytest.raises(ValueError, match=r"lacks the observation group 'policy'; it has camera"):
         BehaviourCloning(vectors(camera=3), 2, 4, QUICK)
     learner = make(dataclasses.replace(QUICK, normalize_observations=False))
-    steps = shown()
+    steps = shown(6)
     steps.obs["policy"].fill_(math.nan)
     learner.set_demonstrations(steps)
     with pytest.raises(DivergedError, match="training diverged: imitation_loss=nan"):

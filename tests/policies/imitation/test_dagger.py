@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
-from embodied.storage import trees
 from policies.algorithm import DivergedError, MismatchError
 from policies.imitation.dagger import Dagger
 from policies.imitation.dagger_config import DaggerConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer, train
+from tests.kit.imitation import SPEC, homewards, outwards
+from tests.kit.learners import DAGGER as QUICK
 from tests.kit.learning import PointMass, Recall, algorithm_of, success_of
-from tests.policies.imitation.test_demonstrations import SPEC, homewards, outwards
-
-QUICK = DaggerConfig(
-    unroll=4, batch_size=64, updates=8.0, learning_rate=3e-3, actor=NetworkConfig((32, 32), Activation.RELU)
-)
 
 REMEMBERING = NetworkConfig((16,), Activation.RELU, architecture=Architecture.GRU, memory=16)
 
 
-def run(steps: int, config: DaggerConfig = QUICK, resume: Any = None, stop_at: int | None = None) -> Trainer:
-    """Train for `steps`, or stop earlier."""
-    taken: list[int] = []
-    return train(
-        PointMass(8), config, total_steps=steps, adviser=homewards, resume=resume,
-        on_iteration=lambda trainer, metrics: taken.append(trainer.steps),
-        should_stop=lambda: taken[-1] >= (stop_at or steps),
-    )  # fmt: skip
+def run(steps: int, config: DaggerConfig = QUICK) -> Trainer:
+    return train(PointMass(8), config, total_steps=steps, adviser=homewards)
 
 
-def test_it_does_what_the_expert_says_and_so_reaches_its_goal():
-    policy = run(4_000).policy
-    assert success_of(policy) > 0.95
+@pytest.mark.parametrize(("steps", "reaches"), [(640, 0.8), pytest.param(4_000, 0.95, marks=pytest.mark.slow)])
+def test_it_does_what_the_expert_says_and_so_reaches_its_goal(steps: int, reaches: float):
+    policy = run(steps).policy
+    assert success_of(policy) > reaches
     assert policy.kind == "gaussian-mlp"
 
 
@@ -102,29 +92,19 @@ def test_the_step_size_falls_to_nothing():
     assert not torch.equal(learner.optimizer.vector, before)
 
 
-@pytest.mark.parametrize("actor", [QUICK.actor, REMEMBERING])
-def test_runs_go_on_bit_for_bit(actor):
-    config = dataclasses.replace(QUICK, actor=actor, action_noise=0.1)
-    whole, half = run(256, config), run(256, config, stop_at=128)
-    resumed = run(256, config, resume=trees.unflatten(trees.flatten(half.state())))
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    assert expected.keys() == found.keys()
-
-
-def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once():
+@pytest.mark.parametrize(("steps", "share"), [(7_680, 0.95), pytest.param(30_000, 1.0, marks=pytest.mark.slow)])
+def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once(steps: int, share: float):
     def knowing(obs: Mapping[str, Tensor]) -> Tensor:
         return env.position[:, :1].sign()
 
     env = Recall(64)
     config = dataclasses.replace(QUICK, unroll=6, actor=REMEMBERING, batch_size=240)
-    trainer = train(env, config, total_steps=30_000, adviser=knowing)
-    policy, own = trainer.policy, Recall(256, seed=1)
+    policy, own = train(env, config, total_steps=steps, adviser=knowing).policy, Recall(256, seed=1)
     obs, begun = own.reset(), torch.ones(256, dtype=torch.bool)
     network, hidden = policy.network, torch.zeros(256, 16)
     for _ in range(2 * own.max_episode_steps):
         action, hidden = network.step(obs["policy"], hidden.masked_fill(begun[:, None], 0.0))
-        assert torch.equal(action.sign(), own.position[:, :1].sign())
+        assert (action.sign() == own.position[:, :1].sign()).float().mean() >= share
         step = own.step(action)
         obs, begun = step.obs, step.truncated
 
@@ -144,7 +124,7 @@ def test_without_its_buffer_a_resumed_run_collects_anew():
 
 
 def test_another_policy_begins_and_ppo_goes_on_from_it():
-    first = run(2_000).policy
+    first = run(256).policy
     learner = Dagger(SPEC, 2, 8, dataclasses.replace(QUICK, initial_std=0.5))
     learner.start_from(first)
     obs = {"policy": torch.rand(16, 2)}

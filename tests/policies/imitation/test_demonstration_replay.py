@@ -7,7 +7,6 @@ import gc
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ import torch
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.imitation import demonstrations
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import ActorCriticConfig
 from policies.off_policy.learner import OffPolicyLearner
@@ -24,26 +22,22 @@ from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer, train
-from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole
-from tests.policies.imitation.test_behaviour_cloning import success_of
-from tests.policies.imitation.test_demonstrations import SPEC, homewards
+from tests.kit.imitation import SPEC, saved, shown
+from tests.kit.learners import QUICK
+from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, heading, success_of
 
-SMALL = NetworkConfig((32, 32), Activation.RELU)
-TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 64, "unroll": 4,
-       "buffer_size": 20_000, "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
+TOY = {name: value for name, value in QUICK.items() if name != "warm_up"} | {"batch_size": 64}
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("demonstrations") / "homewards.safetensors"
-    demonstrations.save(path, demonstrations.record(PointMass(8), homewards, 20))
-    return path
+    return saved(tmp_path_factory.mktemp("demonstrations") / "homewards.safetensors", 20)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 16), (1.0, 64)])
 def test_batches_hold_their_share_of_demonstrations(share, expected):
     learner = OffPolicyLearner(SPEC, 2, 4, SACConfig(**TOY, warm_up=0, demonstration_share=share, reward_scale=2.0))
-    learner.add_demonstrations(demonstrations.record(PointMass(4), homewards, 6))
+    learner.add_demonstrations(shown(6))
     own = PointMass(4, seed=3)
     obs = own.reset()
     for _ in range(5):
@@ -52,25 +46,21 @@ def test_batches_hold_their_share_of_demonstrations(share, expected):
         obs = step.obs
     batch = learner.replay.sample(learner.batch_generator)
     assert len(batch.reward) == 64
-    recorded = 2 * demonstrations.record(PointMass(4), homewards, 6).reward.flatten()
+    recorded = 2 * shown(6).reward.flatten()
     assert int(torch.isin(batch.reward, recorded).sum()) == expected
 
 
-def test_demonstrations_save_steps_and_survive_a_resume(file, tmp_path):
+@pytest.mark.parametrize(("steps", "aims"), [(480, 0.6), pytest.param(1_600, 0.9, marks=pytest.mark.slow)])
+def test_demonstrations_save_steps_and_survive_a_resume(steps, aims, file, tmp_path):
     file = Path(shutil.copy(file, tmp_path))
     config = SACConfig(**TOY, warm_up=0, demonstrations=file, temperature_learning_rate=3e-3)
-    half = train(PointMass(8), config, total_steps=1_600)
-    env = PointMass(256, seed=1)
-    obs = env.reset()
-    success = torch.zeros(256)
-    for _ in range(env.max_episode_steps):
-        step = env.step(half.policy(obs))
-        obs, success = step.obs, step.success
-    assert success.float().mean() > 0.9
-    saved = trees.unflatten(trees.flatten(half.state()))
+    half = train(PointMass(8), config, total_steps=steps)
+    assert heading(half.policy) > aims
+    assert steps < 1_600 or success_of(half.policy) > 0.9
+    kept = trees.unflatten(trees.flatten(half.state()))
     file.unlink()  # a resume needs the checkpoint alone
     resumed = Trainer(PointMass(8), config, total_steps=4_000)
-    resumed.load_state(saved)
+    resumed.load_state(kept)
     half.iterate()
     resumed.iterate()
     key = "algorithm/critics/critic/parameters"
@@ -85,16 +75,20 @@ def offline(config: ActorCriticConfig) -> OffPolicyLearner:
 
 
 @pytest.mark.parametrize(("kind", "in_buffer"), [(AWACConfig, True), (SACConfig, False), (TD3Config, True)])
-def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, kind, in_buffer):
-    config = kind(**TOY, demonstrations=file, demonstrations_in_buffer=in_buffer, offline_updates=300)
+@pytest.mark.parametrize(("updates", "aims"), [(80, 0.8), pytest.param(300, 0.9, marks=pytest.mark.slow)])
+def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, kind, in_buffer, updates, aims):
+    config = kind(**TOY, demonstrations=file, demonstrations_in_buffer=in_buffer, offline_updates=updates)
     learner = offline(config)
-    assert (learner.updates, learner._offline_updates) == (0, 300)
-    assert success_of(learner.policy) > 0.9
+    assert (learner.updates, learner._offline_updates) == (0, updates)
+    assert heading(learner.policy) > aims
+    assert updates < 300 or success_of(learner.policy) > 0.9
     steps = demonstrations.load(file, SPEC, 2)
     obs = learner.normalizers["critic"](steps.obs["critic"][:, 0])
     # After the time limit the same would go on, so values are those of endless episodes: -Σ γᵏ distance.
     value = learner.critic_update.q_value(obs, steps.action[:, 0]).detach()
-    assert torch.corrcoef(torch.stack([value, -steps.obs["policy"][:, 0].norm(dim=-1)]))[0, 1] > 0.9
+    assert (
+        torch.corrcoef(torch.stack([value, -steps.obs["policy"][:, 0].norm(dim=-1)]))[0, 1] > 0.8 + updates // 300 / 10
+    )
 
 
 def test_however_many_offline_updates_there_are_no_more_tensors_stay(file):
@@ -106,7 +100,7 @@ def test_however_many_offline_updates_there_are_no_more_tensors_stay(file):
         return count
 
     tensors_after(5)
-    assert abs(tensors_after(100) - tensors_after(10)) < 50
+    assert abs(tensors_after(60) - tensors_after(5)) < 50
 
 
 def test_offline_updates_happen_once_and_a_resume_does_not_repeat_them(file):
@@ -143,7 +137,7 @@ def test_seeded_runs_without_saved_buffer_are_seeded_again(file):
 
 
 def test_folded_steps_are_the_same_transitions_and_no_return_crosses_a_column():
-    steps = demonstrations.record(PointMass(4), homewards, 3)  # 60 steps
+    steps = shown(3)  # 60 steps
     rows = split_into_envs(steps, 8)
     assert rows.reward.shape == (8, 8)
     assert torch.equal(rows.reward.T.flatten()[:60], steps.reward[:, 0])
@@ -171,9 +165,17 @@ def test_bfloat16_matmul_change_what_is_learned_little(file):
     torch.testing.assert_close(exact.policy(obs), rounded.policy(obs), atol=0.1, rtol=0)
 
 
+@pytest.mark.slow
 def test_awac_solves_the_point_mass_from_demonstrations_and_own_steps(file):
     config = AWACConfig(**{**TOY, "unroll": 16}, demonstrations=file, offline_updates=100)
     assert success_of(train(PointMass(16), config, total_steps=4_000).policy) > 0.95
+
+
+def test_awac_goes_on_from_demonstrations_by_own_steps(file):
+    config = AWACConfig(**{**TOY, "unroll": 16}, demonstrations=file, offline_updates=40)
+    trainer = train(PointMass(16), config, total_steps=768)
+    assert algorithm_of(trainer, OffPolicyLearner).updates == 48
+    assert heading(trainer.policy) > 0.8
 
 
 def test_messages(file):

@@ -11,6 +11,7 @@ from policies.imitation import demonstrations
 from tests.kit.imitation import SPEC, homewards, outwards
 from tests.kit.learning import PointMass, vectors
 
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "folder" / "demonstrations.safetensors"

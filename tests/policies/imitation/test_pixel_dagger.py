@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,60 +10,40 @@ import torch
 from torch import Tensor
 
 from embodied.errors import EmbodiedError
-from embodied.storage import trees
 from policies.algorithm import MismatchError
 from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.imitation.pixel_dagger import PixelDagger
-from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.networks.mlp import Architecture, NetworkConfig
 from policies.off_policy.svea.policy import PixelPolicy
-from policies.policy import rebuild
-from policies.training.loop import Trainer, train
-from tests.kit.learning import PixelPointMass, success_of
-from tests.policies.imitation.test_demonstrations import SPEC
+from policies.training.loop import train
+from tests.kit.imitation import SPEC
+from tests.kit.learners import CONFIGS, told
+from tests.kit.learning import PixelPointMass, heading, success_of
 
-QUICK = PixelDaggerConfig(
-    unroll=4, batch_size=64, updates=4.0, learning_rate=3e-3, features=16, actor=NetworkConfig((32,), Activation.RELU)
-)
+QUICK: PixelDaggerConfig = CONFIGS["dagger-pixels"]
 
 
-def run(steps: int, config: PixelDaggerConfig = QUICK, resume: Any = None, stop_at: int | None = None) -> Trainer:
-    """Train for `steps`, or stop earlier, beside an expert that is told where the mass is."""
-    env, taken = PixelPointMass(8), []
-
-    def knowing(obs: Mapping[str, Tensor]) -> Tensor:
-        assert not obs["policy"].any()
-        return (-env.position / 0.1).clamp(-1.0, 1.0)
-
-    return train(
-        env, config, total_steps=steps, adviser=knowing, resume=resume,
-        on_iteration=lambda trainer, metrics: taken.append(trainer.steps),
-        should_stop=lambda: taken[-1] >= (stop_at or steps),
-    )  # fmt: skip
+def run(steps: int) -> Any:
+    """The policy after `steps` beside an expert that is told where the mass is."""
+    env = PixelPointMass(8)
+    return train(env, QUICK, total_steps=steps, adviser=told(env)).policy
 
 
-def test_it_sees_what_the_expert_is_told():
-    policy = run(2_000).policy
+@pytest.mark.parametrize(("steps", "aims"), [(480, 0.7), pytest.param(2_000, 0.9, marks=pytest.mark.slow)])
+def test_it_sees_what_the_expert_is_told(steps: int, aims: float):
+    policy = run(steps)
     assert isinstance(policy, PixelPolicy)
-    assert success_of(policy, PixelPointMass) > 0.8
+    assert not PixelPointMass(8).reset()["policy"].any()
+    assert heading(policy, PixelPointMass) > aims
+    assert steps < 2_000 or success_of(policy, PixelPointMass) > 0.8
 
 
-def test_it_is_stored_and_rebuilt_as_any_policy_from_pictures():
-    policy = run(64).policy
-    again = rebuild(*policy.to_tensors())
-    obs = PixelPointMass(16).reset()
-    assert torch.equal(again(obs), policy(obs))
-    assert policy.to_tensors()[0]["cameras"] == ["above"]
-
-
-def test_runs_go_on_bit_for_bit_with_their_buffer():
-    config = dataclasses.replace(QUICK, save_buffer=True)
-    whole, half = run(256, config), run(256, config, stop_at=128)
-    resumed = run(256, config, resume=trees.unflatten(trees.flatten(half.state())))
-    expected, found = trees.flatten(whole.state()), trees.flatten(resumed.state())
-    assert not [key for key, tensor in expected.items() if not torch.equal(tensor, found[key])]
-    assert expected.keys() == found.keys()
-    kept = next(value for key, value in expected.items() if key.endswith("answers/images"))
+def test_its_policy_knows_its_camera_and_its_buffer_is_of_bytes():
+    env = PixelPointMass(8)
+    trainer = train(env, dataclasses.replace(QUICK, save_buffer=True), total_steps=64, adviser=told(env))
+    kept = trainer.state()["algorithm"]["answers"]["images"]
     assert (kept.dtype, kept.shape[1:4]) == (torch.uint8, (4, 8, 3))
+    assert trainer.policy.to_tensors()[0]["cameras"] == ["above"]
 
 
 def test_a_share_of_each_batch_looks_otherwise_and_shows_the_same():
@@ -86,7 +65,7 @@ def test_a_share_of_each_batch_looks_otherwise_and_shows_the_same():
 
 
 def test_another_policy_begins():
-    first = run(64).policy
+    first = run(64)
     learner = PixelDagger(PixelPointMass(8).observation_spec, 2, 8, QUICK)
     learner.start_from(first)
     obs = PixelPointMass(16).reset()

@@ -27,7 +27,6 @@ from tasks.swarm.team.training import WAYPOINTS
 from tasks.swarm.team.waypoints import WaypointConfig
 from tests.kit.training import make_once
 
-
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
@@ -106,9 +105,9 @@ def test_every_agent_is_a_row_of_the_learner() -> None:
 
 def test_the_teams_return_leaves_adversaries_out() -> None:
     env = swap()
-    everyone = evaluate(env, zero_policy(4), 4, scored=3).summary()
+    everyone = evaluate(env, constant(-1.0), 4, scored=3).summary()
     assert everyone["team_return"] == pytest.approx(everyone["return"], rel=1e-4)
-    some = evaluate(env, infiltrated(zero_policy(4), constant(-1.0), 3, 1), 4, scored=2).summary()
+    some = evaluate(env, infiltrated(constant(-1.0), constant(0.3), 3, 1), 4, scored=2).summary()
     assert some["team_return"] != pytest.approx(some["return"], rel=1e-3)
 
 

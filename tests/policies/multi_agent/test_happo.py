@@ -14,8 +14,8 @@ from policies.multi_agent.happo import HAPPO, HAPPOConfig
 from policies.networks import gaussian
 from policies.ppo.config import CuriosityConfig, Schedule
 from policies.ppo.rollout_buffer import ActorBatch
+from tests.kit.learners import CONFIGS
 from tests.kit.learning import TwoMovers
-from tests.policies.multi_agent.test_contract import CONFIGS
 
 CONFIG: HAPPOConfig = CONFIGS["happo"]
 

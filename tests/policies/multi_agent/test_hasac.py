@@ -14,14 +14,14 @@ from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes
 from policies.off_policy.sac import SACConfig
 from policies.training.loop import train
+from tests.kit.learners import ACTOR_CRITIC, CONFIGS
 from tests.kit.learning import PointMass
-from tests.policies.multi_agent.test_contract import CONFIGS, OFF_POLICY
 
 CONFIG: HASACConfig = CONFIGS["hasac"]
 
 
 def test_with_one_agent_it_is_sac_bit_for_bit():
-    small = {**OFF_POLICY, "warm_up": 64, "batch_size": 32, "temperature_learning_rate": 3e-3}
+    small = {**ACTOR_CRITIC, "warm_up": 64, "batch_size": 32, "temperature_learning_rate": 3e-3}
     alone = train(PointMass(8), SACConfig(**small), total_steps=8 * 96)
     team = train(PointMass(8), HASACConfig(**small), total_steps=8 * 96)
     obs = PointMass(32, 3).reset()["policy"]

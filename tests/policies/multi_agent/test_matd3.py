@@ -17,8 +17,9 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.replay_buffer import Batch
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import train
+from tests.kit.arrays import drawn
+from tests.kit.learners import ACTOR_CRITIC, CONFIGS
 from tests.kit.learning import PointMass, TwoMovers, algorithm_of
-from tests.policies.multi_agent.test_contract import CONFIGS, OFF_POLICY
 
 CONFIG: MATD3Config = CONFIGS["matd3"]
 AGENTS, ROWS = 3, 16
@@ -26,7 +27,7 @@ AGENTS, ROWS = 3, 16
 
 @pytest.mark.parametrize("changes", [{}, {"policy_value": PolicyValue.LOWEST, "n_step": 3, "target_critics": 1}])
 def test_with_one_agent_it_is_td3_bit_for_bit(changes):
-    small = {**OFF_POLICY, "warm_up": 64, "batch_size": 32, **changes}
+    small = {**ACTOR_CRITIC, "warm_up": 64, "batch_size": 32, **changes}
     alone = train(PointMass(8), TD3Config(**small), total_steps=8 * 96)
     team = train(PointMass(8), MATD3Config(**small), total_steps=8 * 96)
     obs = PointMass(32, 3).reset()["policy"]
@@ -43,10 +44,6 @@ def build(config: MATD3Config = CONFIG) -> tuple[MATD3ActorUpdate, AgentsBellman
     assert isinstance(actor, MATD3ActorUpdate)
     assert isinstance(critics, AgentsBellmanUpdate)
     return actor, critics
-
-
-def drawn(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def learned(reward: Tensor) -> Tensor:

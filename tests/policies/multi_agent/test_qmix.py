@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.qmix import QMIXActorUpdate, QMIXConfig, QMIXUpdate
@@ -15,15 +15,12 @@ from policies.multi_agent.team_bins import TeamBinsActor, TeamBinsStructure, bin
 from policies.networks.mlp import NetworkConfig
 from policies.off_policy.config import Sizes
 from policies.off_policy.replay_buffer import Batch
-from tests.policies.multi_agent.test_contract import CONFIGS
+from tests.kit.arrays import drawn
+from tests.kit.learners import CONFIGS
 
 CONFIG: QMIXConfig = CONFIGS["qmix"]
 AGENTS, INPUTS, ACTIONS, BINS, STATE = 2, 3, 2, 3, 4
 UNITS, ROWS = AGENTS * ACTIONS, 16
-
-
-def drawn(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def mixer_of(kind: Mixer) -> nn.Module:

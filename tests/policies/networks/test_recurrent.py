@@ -3,13 +3,10 @@ import torch
 
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.recurrent import GRU, RecurrentActor, RecurrentNetwork, Sequences
+from tests.kit.arrays import drawn
 
 T, N, INPUTS, UNITS = 7, 5, 3, 4
 CONFIG = NetworkConfig((8,), architecture=Architecture.GRU, memory=UNITS)
-
-
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def test_the_unit_is_torchs() -> None:
@@ -21,13 +18,13 @@ def test_the_unit_is_torchs() -> None:
         theirs.weight_hh.copy_(own.recurrence.weight)
         theirs.bias_ih.copy_(own.inputs.bias)
         theirs.bias_hh.copy_(own.recurrence.bias)
-    x, hidden = drawn(N, INPUTS), drawn(N, UNITS, seed=1)
+    x, hidden = drawn(N, INPUTS), drawn(N, UNITS, seed=2)
     torch.testing.assert_close(own(x, hidden), theirs(x, hidden))
 
 
 def test_sequences_are_steps_and_episodes_begin_without_memory() -> None:
     network = RecurrentNetwork(INPUTS, 2, CONFIG, torch.Generator().manual_seed(0))
-    x, hidden = drawn(T, N, INPUTS), drawn(N, UNITS, seed=1)
+    x, hidden = drawn(T, N, INPUTS), drawn(N, UNITS, seed=2)
     begins = torch.rand(T, N, generator=torch.Generator().manual_seed(2)) < 0.3
     found, states = network.over(x.flatten(0, 1), Sequences(hidden, begins))
     for t in range(T):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -12,8 +11,7 @@ from embodied.env.vec_env import StepData
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
 from policies.algorithm import DivergedError
-from policies.networks.mlp import Activation, Architecture, NetworkConfig
-from policies.off_policy.config import OffPolicyConfig
+from policies.networks.mlp import Architecture, NetworkConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3ActorUpdate, TD3Config
@@ -21,35 +19,8 @@ from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.ppo.ppo import PPO
 from policies.training.loop import Trainer, train
+from tests.kit.learners import QUICK, SMALL, learner_of, observe, practise
 from tests.kit.learning import PointMass, algorithm_of, vectors
-
-SMALL = NetworkConfig((32, 32), Activation.RELU)
-TOY: dict[str, Any] = {"actor": SMALL, "critic": SMALL, "gamma": 0.9, "tau": 0.05, "batch_size": 128, "warm_up": 600,
-       "buffer_size": 20_000, "actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}  # fmt: skip
-QUICK: dict[str, Any] = {**TOY, "batch_size": 32, "warm_up": 64, "unroll": 4}
-
-
-def make(config: OffPolicyConfig, num_envs: int = 4, seed: int = 0) -> OffPolicyLearner:
-    return OffPolicyLearner(vectors(policy=2, critic=3), 2, num_envs, config, seed=seed)
-
-
-def observe(num_envs: int = 4, seed: int = 0) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return {"policy": torch.randn(num_envs, 2, generator=generator),
-            "critic": torch.randn(num_envs, 3, generator=generator)}  # fmt: skip
-
-
-def practise(learner: OffPolicyLearner, steps: int, reward: float | None = None) -> dict[str, float]:
-    n = learner.num_envs
-    for t in range(steps):
-        learner.act(observe(n, t))
-        earned = (
-            torch.randn(n, generator=torch.Generator().manual_seed(t)) if reward is None else torch.full((n,), reward)
-        )
-        ends = torch.rand(2, n, generator=torch.Generator().manual_seed(t)) < 0.05
-        following = observe(n, t + 1)
-        learner.record(StepData(following, earned, ends[0], ends[1] & ~ends[0], ends[0], following))
-    return learner.update(observe(n, steps))
 
 
 def test_a_run_without_saved_buffer_refills_it_with_its_policy_before_it_learns():
@@ -77,7 +48,7 @@ def test_a_run_without_saved_buffer_refills_it_with_its_policy_before_it_learns(
 
 @pytest.mark.parametrize(("updates", "delay", "expected"), [(2.0, 2, (20, 10)), (0.25, 1, (2, 2)), (8.0, 4, (80, 20))])
 def test_updates_keep_their_ratios_to_control_steps(monkeypatch, updates, delay, expected):
-    learner = make(TD3Config(**{**QUICK, "warm_up": 0}, critic_updates=updates, policy_delay=delay))
+    learner = learner_of(TD3Config(**{**QUICK, "warm_up": 0}, critic_updates=updates, policy_delay=delay))
     improved = []
     improve = learner.actor_update.update
     monkeypatch.setattr(learner.actor_update, "update", lambda *given: improved.append(1) or improve(*given))
@@ -86,7 +57,7 @@ def test_updates_keep_their_ratios_to_control_steps(monkeypatch, updates, delay,
 
 
 def test_target_networks_follow_at_their_rate():
-    learner = make(TD3Config(**{**QUICK, "tau": 0.25, "warm_up": 0}, target_delay=2, policy_delay=1))
+    learner = learner_of(TD3Config(**{**QUICK, "tau": 0.25, "warm_up": 0}, target_delay=2, policy_delay=1))
     assert torch.equal(learner.critic_update.target_parameters, learner.critic_update.optimizer.vector)
     before = learner.critic_update.target_parameters.clone()
     practise(learner, 1)
@@ -101,10 +72,10 @@ def test_target_networks_follow_at_their_rate():
 
 
 def test_actions_before_the_first_update_are_uniform_unless_a_policy_is_given():
-    learner = make(SACConfig(**{**QUICK, "warm_up": 10**6}), num_envs=2000)
+    learner = learner_of(SACConfig(**{**QUICK, "warm_up": 10**6}), num_envs=2000)
     action = learner.act(observe(2000))
     assert action.var().item() == pytest.approx(1 / 3, rel=0.05)
-    given = make(SACConfig(**QUICK), seed=3).policy
+    given = learner_of(SACConfig(**QUICK), seed=3).policy
     learner.start_from(given)
     obs = observe(2000)
     torch.testing.assert_close(learner.policy(obs), given(obs))
@@ -112,7 +83,7 @@ def test_actions_before_the_first_update_are_uniform_unless_a_policy_is_given():
 
 
 def test_the_critics_of_the_training_that_a_learner_starts_from_come_along():
-    teacher, fresh = make(SACConfig(**QUICK), seed=3), make(SACConfig(**QUICK))
+    teacher, fresh = learner_of(SACConfig(**QUICK), seed=3), learner_of(SACConfig(**QUICK))
     fresh.start_from(teacher.policy)
     obs, action = torch.randn(5, 3), torch.randn(5, 2)
     ours, theirs = fresh.critic_update, teacher.critic_update
@@ -120,19 +91,19 @@ def test_the_critics_of_the_training_that_a_learner_starts_from_come_along():
     assert fresh.take_critic(teacher.state())
     assert torch.equal(ours.critic(obs, action), theirs.critic(obs, action))
     assert torch.equal(ours.target_critic(obs, action), theirs.target_critic(obs, action))
-    assert not make(SACConfig(**{**QUICK, "critics": 3})).take_critic(teacher.state())
+    assert not learner_of(SACConfig(**{**QUICK, "critics": 3})).take_critic(teacher.state())
     assert not fresh.take_critic(PPO(vectors(policy=2, critic=3), 2, 4, PPOConfig()).state())
 
 
 def test_the_critic_reads_its_own_group_where_there_is_one():
-    assert make(SACConfig(**QUICK)).critic_update.critic.weights[0].shape == (2, 3 + 2, 32)
+    assert learner_of(SACConfig(**QUICK)).critic_update.critic.weights[0].shape == (2, 3 + 2, 32)
     alone = OffPolicyLearner(vectors(policy=4), 2, 4, SACConfig(**QUICK))
     assert alone.critic_update.critic.weights[0].shape == (2, 4 + 2, 32)
     assert set(alone.groups.spec) == {"policy"}
 
 
 def test_critics_with_a_group_of_their_own_do_not_read_the_policy_s():
-    a, b = (make(TD3Config(**{**QUICK, "warm_up": 0}, normalize_observations=False)) for _ in range(2))
+    a, b = (learner_of(TD3Config(**{**QUICK, "warm_up": 0}, normalize_observations=False)) for _ in range(2))
     for learner, policy_part in ((a, 0.0), (b, 1.0)):
         obs = observe() | {"policy": torch.full((4, 2), policy_part)}
         learner._action = torch.zeros(4, 2)
@@ -144,7 +115,7 @@ def test_critics_with_a_group_of_their_own_do_not_read_the_policy_s():
 
 
 def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
-    learner, other = make(SACConfig(**QUICK), seed=1), make(SACConfig(**QUICK), seed=2)
+    learner, other = learner_of(SACConfig(**QUICK), seed=1), learner_of(SACConfig(**QUICK), seed=2)
     practise(learner, 20)
     noise = other.noise_generator.get_state()
     other.load_state(learner.state(), explore_alike=False)
@@ -181,13 +152,13 @@ def test_messages_of_the_learner():
     with pytest.raises(ValueError, match="lacks the observation group 'policy'; it has camera"):
         OffPolicyLearner(vectors(camera=3), 2, 4, SACConfig())
     with pytest.raises(EmbodiedError, match="a buffer of 3 transitions holds 0 steps of 4 environments"):
-        make(SACConfig(**{**QUICK, "buffer_size": 3}))
-    learner = make(SACConfig(**{**QUICK, "warm_up": 0}))
+        learner_of(SACConfig(**{**QUICK, "buffer_size": 3}))
+    learner = learner_of(SACConfig(**{**QUICK, "warm_up": 0}))
     with pytest.raises(DivergedError, match=r"training diverged: .*critic_loss=nan"):
         practise(learner, 3, reward=math.nan)
-    deterministic = make(TD3Config(**QUICK)).policy
+    deterministic = learner_of(TD3Config(**QUICK)).policy
     with pytest.raises(ValueError, match=r"kind 'squashed-mlp' with hidden=\(32, 32\) relu .* this learner's"):
-        make(SACConfig(**QUICK)).start_from(deterministic)
+        learner_of(SACConfig(**QUICK)).start_from(deterministic)
     gaussian: Policy = PPO(vectors(policy=2), 2, 4, PPOConfig(actor=SMALL)).policy
     with pytest.raises(ValueError, match="a policy of kind 'gaussian-mlp'"):
-        make(TD3Config(**QUICK)).start_from(gaussian)
+        learner_of(TD3Config(**QUICK)).start_from(gaussian)

@@ -1,3 +1,5 @@
+import functools
+
 import pytest
 import torch
 from torch import Tensor
@@ -6,16 +8,14 @@ from torch.distributions import Independent, Normal, kl_divergence
 from policies import PPOConfig
 from policies.ppo.losses import policy_loss, value_loss
 from policies.ppo.rollout_buffer import ActorBatch, CriticBatch
+from tests.kit.arrays import drawn
 
 N, A, SIZE = 200, 3, 500
+draw = functools.partial(drawn, dtype=torch.float64)
 
 
 def normal(mean: Tensor, log_std: Tensor) -> Independent:
     return Independent(Normal(mean, log_std.exp().expand_as(mean)), 1)
-
-
-def draw(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("entropy_coef", "bound_coef"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.7)])

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from embodied.env.vec_env import StepData
-from embodied.storage import trees
 from policies import PPO, PPOConfig, Trainer, train
 from policies.algorithm import DivergedError
 from policies.networks.mlp import Activation, NetworkConfig
@@ -35,42 +34,6 @@ def rollout(ppo: PPO, reward: float | None = None) -> dict[str, torch.Tensor]:
 
 def make(config: PPOConfig = QUICK, num_envs: int = 64, seed: int = 0) -> PPO:
     return PPO(vectors(policy=3), 2, num_envs, config, seed=seed)
-
-
-def test_solves_the_point_mass():
-    trainer = train(PointMass(256), PPOConfig(unroll=16), total_steps=120_000)
-    env = PointMass(256, seed=1)
-    policy, obs = trainer.algorithm.policy, env.reset()
-    successes = []
-    for _ in range(env.max_episode_steps):
-        step = env.step(policy(obs))
-        successes.append(step.success.float().mean())
-        obs = step.obs
-    assert successes[-1] > 0.95
-    assert env.statistics()["return"] > -4.5  # -4.06 is the best; a random policy gets -20
-
-
-def test_six_iterations_equal_three_a_resume_and_three_more():
-    config = dataclasses.replace(QUICK, actor=NetworkConfig((32, 32)))
-    iteration = 8 * 64
-
-    def parameters(trainer: Trainer) -> torch.Tensor:
-        return algorithm_of(trainer, PPO).optimizer.vector.clone()
-
-    whole = train(PointMass(64), config, total_steps=6 * iteration)
-    half = Trainer(PointMass(64), config, total_steps=6 * iteration)
-    for _ in range(3):
-        half.iterate()
-    saved = trees.flatten(half.state())
-    fresh = Trainer(PointMass(64, seed=9), config, total_steps=6 * iteration, seed=9)
-    state = trees.unflatten(saved, like=fresh.state())
-    for _ in range(3):
-        half.iterate()
-    resumed = train(PointMass(64, seed=9), config, total_steps=6 * iteration, seed=9, resume=state)
-    assert torch.equal(parameters(whole), parameters(half))
-    assert torch.equal(parameters(whole), parameters(resumed))
-    for name, tensor in trees.flatten(whole.state()).items():
-        assert torch.equal(tensor, trees.flatten(resumed.state())[name]), name
 
 
 def test_a_learner_starts_from_another_policy_and_goes_on_learning():

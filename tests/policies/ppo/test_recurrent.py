@@ -13,7 +13,7 @@ from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
 from policies.policy import Policy, RememberingPolicy
 from policies.ppo.config import SymmetryConfig
-from tests.kit.learning import PointMass, Recall, algorithm_of, assert_resumed_run_equals_whole, vectors
+from tests.kit.learning import PointMass, Recall, algorithm_of, vectors
 
 ACTOR = NetworkConfig((16,), architecture=Architecture.GRU, memory=12)
 CRITIC = dataclasses.replace(ACTOR, output_gain=1.0)
@@ -39,15 +39,6 @@ def test_it_recalls_what_an_episode_began_with() -> None:
     forgetful = dataclasses.replace(config, actor=plain, critic=dataclasses.replace(plain, output_gain=1.0))
     assert result(learned(config)) > -1.0
     assert result(learned(forgetful)) < -4.5
-
-
-@pytest.mark.parametrize(
-    "config",
-    [QUICK, dataclasses.replace(QUICK, actor=NetworkConfig((16,))), dataclasses.replace(QUICK, critic=NetworkConfig())],
-    ids=["both", "critic", "actor"],
-)
-def test_a_resumed_run_equals_the_whole(config: PPOConfig) -> None:
-    assert_resumed_run_equals_whole(lambda seed: Recall(16, seed), config)
 
 
 def test_a_sequence_is_computed_again_as_it_was_acted() -> None:

@@ -11,7 +11,7 @@ from embodied.errors import EmbodiedError
 from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from policies import PPO, PPOConfig, Trainer, train
 from policies.networks.mlp import NetworkConfig
-from policies.ppo.config import Schedule, SymmetryConfig
+from policies.ppo.config import SymmetryConfig
 from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, vectors
 
 NETWORK = SymmetryConfig(network=True)
@@ -78,21 +78,6 @@ def test_the_averaged_gradient_is_that_of_transitions_and_their_images() -> None
 @pytest.mark.parametrize("symmetry", [SymmetryConfig(augmentation=True), SymmetryConfig(loss_coef=10.0)], ids=str)
 def test_images_and_the_loss_make_a_policy_more_symmetric(symmetry: SymmetryConfig) -> None:
     assert asymmetry(trained(symmetry))[0] < 0.7 * asymmetry(trained(SymmetryConfig()))[0]
-
-
-def test_it_solves_the_point_mass() -> None:
-    config = PPOConfig(unroll=16, symmetry=NETWORK)
-    env = PointMass(256, seed=1)
-    policy, obs = train(PointMass(256), config, total_steps=120_000).algorithm.policy, env.reset()
-    for _ in range(env.max_episode_steps):
-        obs = env.step(policy(obs)).obs
-    assert env.statistics()["return"] > -4.6  # -4.06 is the best
-
-
-@pytest.mark.parametrize("symmetry", [NETWORK, SymmetryConfig(augmentation=True, loss_coef=1.0)], ids=str)
-def test_a_resumed_run_equals_the_whole(symmetry: SymmetryConfig) -> None:
-    config = dataclasses.replace(QUICK, schedule=Schedule.FIXED, symmetry=symmetry)
-    assert_resumed_run_equals_whole(lambda seed: PointMass(64, seed), config)
 
 
 def test_statistics_of_observations_are_those_of_both_images() -> None:
