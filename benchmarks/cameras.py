@@ -20,8 +20,8 @@ from sim2real.cameras import hand_eye, intrinsics
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, Parent
 from sim2real.cameras.detect import View, detect, usable
-from tests.sim2real.cameras import rehearsal
-from tests.sim2real.cameras.rehearsal import Robot, Sensor
+from tests.kit import rehearsal
+from tests.kit.rehearsal import Robot, Sensor
 
 BOUNDS = {
     "focal_percent": 0.5,

@@ -24,8 +24,8 @@ from sim2real.cameras import mujoco_camera
 from sim2real.cameras.camera import Camera
 from sim2real.reconstruction.blocks import Block, Found, find
 from sim2real.reconstruction.layout import PAINT
-from tests.sim2real.cameras import rehearsal
-from tests.sim2real.cameras.rehearsal import Sensor
+from tests.kit import rehearsal
+from tests.kit.rehearsal import Sensor
 
 MIDDLE = np.array([0.0, 0.65, 0.0])  # m, about which blocks lie: the middle of the table tasks
 APART = 0.075  # m between the middles of two blocks
