@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from embodied.core.episode import Episode, apply_action
@@ -31,7 +32,8 @@ def test_controls_of_another_shape_are_refused(control: Control, message: str) -
             return control, state
 
     task, key = Told(), jax.random.key(0)
-    begun = Episode(task.reset(key).task_state, key, jnp.zeros((), int), jnp.zeros(()), {}, {}, jnp.zeros((), bool))
+    state = jax.eval_shape(task.reset, key).task_state
+    begun: Any = Episode(state, key, *[np.zeros(())] * 2, {}, {}, np.zeros(()))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ActionError, match=message):
         apply_action(task, World.zeros(task.model), begun, jnp.zeros(1))
 

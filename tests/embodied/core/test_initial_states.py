@@ -6,19 +6,16 @@ import jax
 import numpy as np
 import pytest
 
-import embodied
 from embodied.core.episode import first_keys
 from embodied.core.initial_states import InitialStateBuffer, InitialStates, first_reset_states, load, save
-from embodied.engines import make_engine
-from embodied.env.env import Env
 from embodied.errors import EmbodiedError
-
-TASK = "swarm/hover"
+from tests.kit.toy_tasks import Speck
+from tests.kit.worlds import task_of, toy_task, toy_world
 
 
 @pytest.fixture(scope="module")
 def task():
-    return embodied.make(TASK, 1).task
+    return toy_task(Speck)
 
 
 def buffer_of(task, count=4, weights=None):
@@ -39,9 +36,9 @@ def rows_of(qpos, buffer):
 
 
 def test_the_first_reset_states_are_those_of_an_environment(task):
-    env = embodied.make(TASK, 3)
+    env = toy_world(Speck, "mujoco", 8)
     env.reset(5)
-    np.testing.assert_allclose(np.asarray(env.world().qpos), first_reset_states(task, 5, 3).qpos, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(env.world().qpos), first_reset_states(task, 5, 8).qpos, atol=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
@@ -65,10 +62,15 @@ def test_the_same_share_of_the_episodes_that_follow_begins_there(task, share):
     assert np.mean(rows_of(np.asarray(following), buffer) >= 0) == pytest.approx(share, abs=0.1)
 
 
+class Recalled(InitialStates):
+    """Specks that all begin at one start."""
+
+    def __init__(self):
+        super().__init__(toy_task(Speck), buffer_of(toy_task(Speck), 1), 1.0)
+
+
 def test_an_environment_runs_from_them_and_the_task_itself_is_as_before(task):
-    buffer = buffer_of(task, 1)
-    changed = InitialStates(task, buffer, 1.0)
-    env = Env(changed, make_engine("rigid", changed, 8), 8)
+    buffer, env = buffer_of(task, 1), toy_world(Recalled, "mujoco", 8)
     env.reset(0)
     np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(buffer.reset_states.qpos, (8, 1)), atol=1e-6)
     assert env.task.unwrapped is task
@@ -86,7 +88,7 @@ def test_a_file_brings_back_every_bit(task, tmp_path):
 def test_starts_of_another_task_and_damaged_files_are_refused(task, tmp_path):
     path = tmp_path / "initial_states.safetensors"
     save(path, buffer_of(task))
-    other = embodied.make("locomotion/half-cheetah", 1).task
+    other = task_of("swarm/hover")
     with pytest.raises(EmbodiedError, match="does not hold initial states of"):
         load(path, other)
     with pytest.raises(EmbodiedError, match="not those of"):
