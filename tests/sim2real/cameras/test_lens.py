@@ -26,7 +26,7 @@ def test_rays_are_the_inverse_of_projection(camera: Camera) -> None:
 def test_a_lens_shows_each_direction_where_the_camera_projects_it(
     coefficients: tuple[float, ...], camera: Camera
 ) -> None:
-    camera = dataclasses.replace(camera, distortion=coefficients)
+    camera = dataclasses.replace(camera.scaled(0.5), distortion=coefficients)
     lens = Lens.of(camera, 2)
     seen = lens.apply(gradient(lens.pinhole)).astype(float) / 127.5 - 1
     columns, rows = np.meshgrid(np.arange(camera.width), np.arange(camera.height))

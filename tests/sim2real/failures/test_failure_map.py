@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-import embodied
 from embodied.core.initial_states import first_reset_states, load
+from embodied.registry import join_content
 from sim2real import twin
 from sim2real.failures.failure_map import Features, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
+from tests.kit.task_file import mass
+from tests.kit.worlds import task_of
 
 COUNT = 600
 
@@ -62,9 +64,15 @@ def test_risky_starts_are_drawn_more_often_and_none_is_forgotten():
     assert 0 < weights[0] < weights[1] < weights[2]
 
 
-def test_features_are_named_and_those_that_never_differ_left_out():
-    task = embodied.make("locomotion/go1-joystick-rough", 1).task
-    found = features_of(first_reset_states(task, 0, 64), task.model)
+@pytest.fixture(scope="module")
+def walking():
+    """What differs between initial states of a walking task."""
+    task = task_of("locomotion/go1-joystick-rough")
+    return features_of(first_reset_states(task, 0, 64), task.model)
+
+
+def test_features_are_named_and_those_that_never_differ_left_out(walking):
+    found = walking
     names = found.names
     assert {"qpos.root.x", "qpos.FR_hip", "task_state.command.0", "task_state.level", "task_state.latency"} <= set(
         names
@@ -87,9 +95,9 @@ def test_the_page_is_one_file_that_says_what_was_found():
 
 
 def test_the_command_writes_a_map_and_starts_to_train_from(tmp_path):
-    out = tmp_path / "map"
-    assert twin.main(["swarm/hover", "--policy", "zero", "--falls", "--episodes", "64", "--out", str(out)]) == 0
-    buffer = load(out / twin.INITIAL_STATES, embodied.make("swarm/hover", 1).task)
+    out, name = tmp_path / "map", mass(tmp_path)
+    assert twin.main([name, "--policy", "zero", "--falls", "--episodes", "64", "--out", str(out)]) == 0
+    buffer = load(out / twin.INITIAL_STATES, join_content()[name].load()())
     assert len(buffer) == 64
     assert (out / twin.PAGE).read_text().startswith("<!doctype html>")
     assert '"episodes": 64' in (out / twin.MAP).read_text()

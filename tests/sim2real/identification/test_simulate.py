@@ -233,12 +233,10 @@ def test_lost_commands_are_late_on_the_average():
 
 def test_a_drone_simulated_elsewhere_flies_as_the_twin_does(silent):
     """The twin at the truth, against another integrator of the same physics, propellers included."""
-    names = {"command": crazyflie.ROTORS, "orientation": WXYZ, **dict.fromkeys(("position", "linvel", "gyro"), XYZ)}
-    empty = {name: Channel(np.arange(2.0), np.zeros((2, len(n))), n, "rpm") for name, n in names.items()}
-    twin = crazyflie.twin(Log(empty))
+    twin = drone()
     truth = np.array([p.nominal for p in twin.parameters])
     truth[twin.row(Kind.DELAY)] = 0.01
-    log = foreign.drone_log(twin, truth, 3.0, 0, lost=0.0)
+    log = foreign.drone_log(twin, truth, 2.6, 0, lost=0.0)
     windows = sm.cut(log, twin, 0.5, 0.5)
     starts = twin.starts(log, windows.begin)
     rows = np.searchsorted(log["position"].time, windows.begin)
@@ -257,6 +255,7 @@ def test_rotors_follow_commands_in_closed_form():
     with jax.enable_x64(True):
         speed, command = jnp.array([14e3, 18e3, 0.0, 16e3]), jnp.array([18e3, 14e3, 16e3, 0.0])
         fine = speed
+        lag = jax.jit(lambda speed: quadrotor.rotor_lag(drone, speed, command, 1e-5))
         for _ in range(2000):
-            fine = quadrotor.rotor_lag(drone, fine, command, 1e-5)
+            fine = lag(fine)
         np.testing.assert_allclose(crazyflie.exact_lag(drone, speed, command, 0.02), fine, rtol=1e-4)

@@ -140,11 +140,12 @@ def recorded(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_a_cut_file_is_refused_and_its_whole_part_can_be_had(tmp_path):
+@pytest.mark.parametrize("cuts", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_a_cut_file_is_refused_and_its_whole_part_can_be_had(cuts, tmp_path):
     whole, path = recorded(tmp_path / "a.mcap"), tmp_path / "cut.mcap"
     full = long_log()["joint_pos"]
     rows = []
-    for end in range(0, len(whole), max(1, len(whole) // 150)):
+    for end in range(0, len(whole), max(1, len(whole) // cuts)):
         path.write_bytes(whole[:end])
         with pytest.raises(LogError, match=r"cut\.mcap"):
             mcap_log.read(path)
@@ -162,10 +163,11 @@ def test_a_cut_file_is_refused_and_its_whole_part_can_be_had(tmp_path):
     assert rows[-1] == len(full)
 
 
-def test_damage_raises_nothing_but_log_errors(tmp_path):
+@pytest.mark.parametrize("trials", [90, pytest.param(300, marks=pytest.mark.slow)])
+def test_damage_raises_nothing_but_log_errors(trials, tmp_path):
     whole, path = recorded(tmp_path / "a.mcap"), tmp_path / "b.mcap"
     rng, good, refused = np.random.default_rng(0), mcap_log.read(tmp_path / "a.mcap"), 0
-    for _ in range(300):
+    for _ in range(trials):
         data = bytearray(whole)
         for place in rng.integers(0, len(data), rng.integers(1, 4)):
             data[place] ^= 1 << int(rng.integers(8))
@@ -178,7 +180,7 @@ def test_damage_raises_nothing_but_log_errors(tmp_path):
         if "joint_pos" in log:  # else the bit was in the channel's name outside the chunks' checksums
             got = log["joint_pos"]
             np.testing.assert_array_equal(got.values, good["joint_pos"].values[: len(got)])
-    assert refused > 100
+    assert refused > trials / 3
 
 
 def test_a_killed_recorder_leaves_what_was_flushed(tmp_path):

@@ -18,6 +18,7 @@ from sim2real import twin_rl
 from sim2real.twin_training import stages
 from sim2real.twin_training.learning import Measured, Part, learner_on_target, steps_to
 from sim2real.twin_training.stages import Plan, same_plan
+from tests.kit.task_file import WITH_EXPERT
 
 REGION = ("qpos.object.x<0",)
 
@@ -50,11 +51,14 @@ SMALL = SACConfig(warm_up=32, buffer_size=4096, batch_size=32, critic_updates=0.
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """A few steps in the twin of a target that is the same engine, so that only one kind of world is compiled."""
-    small = plan(tmp_path_factory.mktemp("twin"), demonstrations=2, num_envs=4, twin_steps=256)
+    """A few steps in the twin of a target that is the same engine: a mass on a rail with an expert."""
+    folder = tmp_path_factory.mktemp("twin")
+    (folder / "mass.py").write_text(WITH_EXPERT)
+    small = plan(folder, demonstrations=2, num_envs=4, twin_steps=256)
     small = dataclasses.replace(
-        small, task="manipulation/reach", region=("task_state.goal.0<0",), learner=SMALL, target_engine="mujoco"
-    )
+        small, task=str(folder / "mass.py"), region=("qpos.rail<0",), learner=SMALL, target_engine="mujoco",
+        episode_seconds=1.0,
+    )  # fmt: skip
     stages.demonstrate(small, lambda kept: None)
     stages.train_in_twin(small, lambda steps, metrics: None)
     return small
