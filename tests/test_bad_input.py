@@ -5,31 +5,156 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from benchmarks import bad_input
+from embodied.datasets.episode import Episode
+from embodied.datasets.layout import DatasetInfo
+from embodied.datasets.writer import DatasetWriter
+from embodied.storage import checkpoints
 from embodied.storage.files import read_file, require_regular
 from embodied.storage.metrics import Metrics
+from embodied.storage.runs import Run
+from policies.imitation import demonstrations
+from policies.off_policy.replay_buffer import Transitions
+from policies.training.loading import shipped_path
+from sim2real import export
 
 pytestmark = pytest.mark.timeout(280)
+
+
+COMMAND, VALUE = bad_input.COMMAND_KINDS
+run_process = subprocess.run
+QUICK = ("embodied.list", "embodied.curves", "embodied.ship", "sim2real.bundles.bundle", "sim2real.preflight")
+"""Commands that work for a moment only where a value of theirs is bad and they go on all the same."""
+
+
+def fabricate(words: list[str], **options: Any) -> Any:
+    """Stands for the processes that make good files: the same kinds of files, of what is at hand."""
+    if words[0] != sys.executable:
+        return run_process(words, **options)
+    module, task = words[2:4]
+    out = Path(words[words.index("--out") + 1])
+    shipped = checkpoints.load(shipped_path("swarm/hover"))
+    if module == "embodied.train":
+        with Run.create(out.parent, task, {"engine": "rigid"}, out) as made:
+            made.log(10, {"return": 1.0})
+            made.save(10, shipped.tensors, shipped.meta)
+    elif module == "sim2real.export":
+        assert export.main([task, "--out", str(out)]) == 0
+    elif module == "policies.demonstrations":
+        env = bad_input.hover()
+        obs = {group: torch.zeros(4, 1, *spec.shape) for group, spec in env.observation_spec.items()}
+        ends, never = torch.tensor([[False], [True]] * 2), torch.zeros(4, 1, dtype=torch.bool)
+        after = {group: values.clone() for group, values in obs.items()}
+        steps = Transitions(obs, torch.zeros(4, 1, env.action_size), torch.zeros(4, 1), never, ends, after)
+        demonstrations.save(out, steps, torch.zeros(4, dtype=torch.uint8))
+    else:
+        info = DatasetInfo(10, ("view",), (16, 16), ("x",), ("push",))
+        frames = np.zeros((5, 16, 16, 3), np.uint8)
+        numbers = np.zeros((5, 1), np.float32)
+        with DatasetWriter(out, info) as writer:
+            writer.add(Episode(task, "go", {"view": frames}, numbers, numbers, True, 0, {}), noise=0.0)
+    return SimpleNamespace(returncode=0)
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
-    bad_input.make_good(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bad_input.subprocess, "run", fabricate)
+        bad_input.make_good(folder)
     return folder
 
 
-def test_nothing_generated_breaks_the_program(good: Path) -> None:
-    rows = bad_input.run(150, 77_000, good)
+def test_good_files_are_read(good: Path) -> None:
+    for name, read in bad_input.FILES.values():
+        if name != "demos.safetensors" or read is bad_input.read_demonstrations:
+            read(good / name)
+
+
+def tried(kind: str, seed: int, good: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A case in this process, in a folder of its own."""
+    folder = scratch / str(seed)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    return bad_input.attempt(bad_input.Case(kind, seed), good, folder)
+
+
+@pytest.mark.parametrize("kind", bad_input.FILES)
+def test_a_damaged_file_does_not_break_the_program(
+    kind: str, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [tried(kind, seed, good, tmp_path, monkeypatch) for seed in range(77_000, 77_012)]
+    assert not [row for row in rows if bad_input.is_fault(row)]
+    assert "refused" in {row["ended"] for row in rows} or "exit 2" in {row["ended"] for row in rows}
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_bad_command_line_does_not_break_the_program(
+    part: int, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [tried(COMMAND, seed, good, tmp_path, monkeypatch) for seed in range(77_000 + 10 * part, 77_010 + 10 * part)]
+    assert not [row for row in rows if bad_input.is_fault(row)]
+    assert {row["ended"] for row in rows} == {"exit 2"}
+
+
+def test_a_bad_value_does_not_break_the_program(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = [seed for seed in range(77_000, 77_060) if bad_input.bad_value(random.Random(seed), good)[0] in QUICK]
+    rows = [tried(VALUE, seed, good, tmp_path, monkeypatch) for seed in seeds[:10]]
+    assert not [row for row in rows if bad_input.is_fault(row)]
+
+
+@pytest.mark.slow
+def test_nothing_generated_breaks_the_program(tmp_path: Path) -> None:
+    bad_input.make_good(tmp_path)
+    rows = bad_input.run(150, 77_000, tmp_path)
     assert len(rows) == 150
     assert not [row for row in rows if bad_input.is_fault(row)]
     assert {row["kind"] for row in rows} == {*bad_input.COMMAND_KINDS, *bad_input.FILES}
+
+
+def test_workers_are_given_every_case_and_one_that_dies_is_a_fault(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a worker that stands for the real one: it answers one case, and then dies of the next."""
+
+    class Worker:
+        stdin, returncode = io.StringIO(), -9
+
+        def __init__(self, words: list[str], **_: Any) -> None:
+            self.stdin = self
+            self.out = Path(words[-1])
+
+        def write(self, text: str) -> None:
+            cases = json.loads(text)
+            if cases[0]["seed"] != 1:
+                self.out.write_text(json.dumps({**cases[0], "ended": "exit 2"}) + "\n")
+
+        def close(self) -> None: ...
+
+        def poll(self) -> int:
+            return -9
+
+        kill = wait = close
+
+    monkeypatch.setattr(bad_input.subprocess, "Popen", Worker)
+    rows = bad_input.run(4, 0, good)
+    assert [row["seed"] for row in rows] == [0, 1, 2, 3]
+    assert {"kind", "seed", "exception"} == rows[1].keys()
 
 
 def test_a_fault_is_seen(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,15 +16,30 @@ from benchmarks.learners import __main__ as command
 from benchmarks.learners import cells, table
 from benchmarks.learners.cells import Budget, Cell, settings_of
 from benchmarks.learners.miniature import miniature
-from benchmarks.learners.sparse import OFF_POLICY
+from benchmarks.learners.sparse import OFF_POLICY, SPARSE
 from benchmarks.learners.sparse_task import HOLD, demonstrated, sparse_environment
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
 from policies.imitation import demonstrations
 from policies.registry import ALGORITHMS
 from policies.training.loading import load_policy
+from tests.kit.task_file import WITH_EXPERT, registered
 
-CELL = Cell("sparse", "manipulation/drawer-open", "bc", 0, 10)
+STEADY = WITH_EXPERT.replace(
+    'jnp.sign(observation["policy"][2:])',
+    'jnp.clip(jnp.array([0.0, -9.0, 20.0]) @ observation["policy"], -1.0, 1.0)[None]',
+).replace("episode_seconds=1.0", "episode_seconds=3.0")
+"""A task whose expert comes to the goal from everywhere, and stays."""
+
+CELL = Cell("sparse", "toys/mass", "bc", 0, 10)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    file = tmp_path_factory.mktemp("lab") / "mass.py"
+    file.write_text(STEADY)
+    with registered(file, mass="Sound"):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +78,7 @@ def test_demonstrations_are_recorded_once_and_each_ends_in_success(budget):
     written = path.stat().st_mtime_ns
     assert demonstrated(CELL, budget).stat().st_mtime_ns == written
     spec = sparse_environment(CELL, budget).observation_spec
-    steps = demonstrations.load(path, spec, 4)
+    steps = demonstrations.load(path, spec, 1)
     assert torch.equal(steps.reward > 0, steps.terminated)
     assert int(steps.terminated.sum()) == 2
 
@@ -204,18 +221,33 @@ def smoke(folder: Path, *words: str) -> list[Path]:
     return sorted(folder.glob("*/*/*.json"))
 
 
-def test_what_was_measured_is_not_measured_again(tmp_path):
-    words = ("--problems", "sparse", "--methods", "bc", "rlpd")
-    files = smoke(tmp_path, *words)
+WORDS = ("--problems", "sparse", "--methods", "bc", "rlpd")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Path]]]:
+    """The folder of a smoke run on the toy, and its files."""
+    folder = tmp_path_factory.mktemp("measured")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "PROBLEMS", (dataclasses.replace(SPARSE, tasks=(CELL.task,)),))
+        yield folder, smoke(folder, *WORDS)
+
+
+def test_a_result_says_what_was_done(measured):
+    _, files = measured
     assert [file.stem for file in files] == ["bc_demos10_seed0", "rlpd_demos10_seed0"]
     result = json.loads(files[1].read_text())
     assert result["env_steps"] >= 64
     assert result["core_minutes"] > 0
     assert {"commit", "cpu"} <= set(result["hardware"])
     assert result["settings"]["type"] == "RLPDConfig"
-    assert result["command"].startswith("python -m benchmarks.learners --problems sparse --tasks drawer-open")
+    assert result["command"].startswith("python -m benchmarks.learners --problems sparse --tasks mass")
+
+
+def test_what_was_measured_is_not_measured_again(measured):
+    folder, files = measured
     written = [file.stat().st_mtime_ns for file in files]
-    assert [file.stat().st_mtime_ns for file in smoke(tmp_path, *words)] == written
+    assert [file.stat().st_mtime_ns for file in smoke(folder, *WORDS)] == written
 
 
 @pytest.mark.slow

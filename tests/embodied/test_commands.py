@@ -1,25 +1,32 @@
 """`evaluate`, `list`, `bench`, `ship`: what they print, write and refuse."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from embodied import bench, cli, evaluate, ship
 from embodied import list as listing
+from embodied.evaluation import speed
 from embodied.registry import join_content
 from embodied.storage import checkpoints
+from tests.kit.commands import refused
+from tests.kit.task_file import mass
+from tests.kit.toy_tasks import Speck
+from tests.kit.training import make_once, twin_of
+from tests.kit.worlds import toy_world
 
 
-def refused(main, capsys, *words: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(list(words))
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return next(line for line in said.splitlines() if line.startswith("error:"))
+@pytest.fixture
+def compiled_once() -> Iterator[None]:
+    """Evaluations of one task share its programs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "make", make_once)
+        yield
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_evaluate_writes_plain_keys(tmp_path):
     path = tmp_path / "result.json"
     words = ["swarm/hover", "--policy", "zero", "--episodes", "8", "--json", str(path)]
@@ -34,39 +41,33 @@ def test_evaluate_writes_plain_keys(tmp_path):
 def test_evaluate_is_deterministic(tmp_path):
     results = []
     for name in ("a.json", "b.json"):
-        assert (
-            evaluate.main(["swarm/hover", "--policy", "random", "--episodes", "8", "--json", str(tmp_path / name)]) == 0
-        )
+        words = [mass(tmp_path), "--policy", "random", "--episodes", "4"]
+        assert evaluate.main([*words, "--json", str(tmp_path / name)]) == 0
         results.append(json.loads((tmp_path / name).read_text())["return"])
     assert results[0] == results[1]
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_shipped_policies_succeed(tmp_path):
     path = tmp_path / "result.json"
-    assert evaluate.main(["swarm/hover", "--policy", "shipped", "--episodes", "64", "--json", str(path)]) == 0
+    assert evaluate.main(["swarm/hover", "--policy", "shipped", "--episodes", "8", "--json", str(path)]) == 0
     assert json.loads(path.read_text())["success"] >= 0.9
 
 
-def test_evaluate_without_a_task(capsys):
-    assert "which task? python -m embodied.evaluate TASK; python -m embodied.list names all" in refused(
-        evaluate.main, capsys
-    )
-
-
-def test_evaluate_unknown_policy(capsys):
-    said = refused(evaluate.main, capsys, "swarm/hover", "--policy", "shiped")
-    assert "'shiped'" in said
-    assert "shipped" in said
-
-
-def test_evaluate_counts(capsys):
-    assert "--episodes 0" in refused(evaluate.main, capsys, "swarm/hover", "--episodes", "0")
-
-
-def test_evaluate_unknown_field_exits_2():
-    with pytest.raises(SystemExit) as stop:
-        evaluate.main(["swarm/hover", "--config.prest", "p250"])
-    assert stop.value.code == 2
+@pytest.mark.parametrize(
+    ("main", "words", "said"),
+    [
+        (evaluate.main, [], "which task? python -m embodied.evaluate TASK; python -m embodied.list names all"),
+        (evaluate.main, ["swarm/hover", "--policy", "shiped"], "shipped"),
+        (evaluate.main, ["swarm/hover", "--policy", "shiped"], "'shiped'"),
+        (evaluate.main, ["swarm/hover", "--episodes", "0"], "--episodes 0"),
+        (evaluate.main, ["swarm/hover", "--config.prest", "p250"], "--config.preset"),
+        (listing.main, ["swarm/hovr"], "did you mean"),
+        (ship.main, ["nothing-here"], "nothing-here"),
+    ],
+)
+def test_what_is_wrong_is_one_line(main, words, said):
+    assert said in refused(main, *words)
 
 
 def test_list_names_every_task(capsys):
@@ -87,29 +88,28 @@ def test_list_describes_a_task(capsys):
     assert "latency\tcommands reach the rotors late: delay uniform 0 to 0.01 s" in capsys.readouterr().out
 
 
-def test_list_unknown_task(capsys):
-    assert "did you mean" in refused(listing.main, capsys, "swarm/hovr")
-
-
 def test_bench_reports_the_bare_engine(tmp_path):
     path = tmp_path / "bench.json"
-    words = ["swarm/hover", "--num-envs", "64", "--turns", "2", "--steps", "3", "--json", str(path)]
-    assert bench.main(words) == 0
+    assert bench.main([mass(tmp_path), "--num-envs", "8", "--turns", "2", "--steps", "3", "--json", str(path)]) == 0
     values = json.loads(path.read_text())
-    assert values["substeps"] == 10
-    assert values["physics_steps_per_second"] == pytest.approx(10 * values["env_steps_per_second"])
+    assert values["substeps"] == 2
+    assert values["physics_steps_per_second"] == pytest.approx(2 * values["env_steps_per_second"])
     assert values["engine_fraction"] > 0
 
 
-def test_ship_refuses_what_is_no_run(capsys, tmp_path):
-    assert "nothing-here" in refused(ship.main, capsys, str(tmp_path / "nothing-here"))
+def test_rates_of_an_engine_that_is_one_program_compare_with_the_bare_engine():
+    env = twin_of(toy_world(Speck, "rigid", 8), 0)
+    still = torch.zeros(env.action_shape)
+    found = speed.measure(env, lambda obs: still, turns=1, steps=2, on_turn=lambda *_: None)
+    assert found["engine_fraction"] > 0
+    assert found["physics_steps_per_second"] == pytest.approx(4 * found["env_steps_per_second"])
 
 
-def test_ship_takes_no_path_from_a_checkpoint(capsys, tmp_path):
+def test_ship_takes_no_path_from_a_checkpoint(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     path = checkpoints.save(tmp_path / "run", 1, {"policy/weight": torch.zeros(1)}, {"task": str(elsewhere)})
-    assert f"unknown task '{elsewhere}'" in refused(ship.main, capsys, str(path), "--replace")
+    assert f"unknown task '{elsewhere}'" in refused(ship.main, str(path), "--replace")
     assert elsewhere.is_dir()
 
 

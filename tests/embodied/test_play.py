@@ -8,11 +8,13 @@ from embodied import play
 from embodied.cli.commands import DEMO
 from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
+from tests.kit.commands import refused
+from tests.kit.task_file import mass
 
 
 def test_a_film_from_the_command_line(tmp_path) -> None:
     path = tmp_path / "x.mp4"
-    words = ["swarm/hover", "--policy", "zero", "--video", str(path), "--seconds", "0.2", "--size", "96", "64"]
+    words = [mass(tmp_path), "--policy", "zero", "--video", str(path), "--seconds", "0.2", "--size", "96", "64"]
     assert play.main(words) == 0
     assert len(iio.imread(path, plugin="FFMPEG")) == 10
 
@@ -30,12 +32,8 @@ def test_a_film_from_the_command_line(tmp_path) -> None:
         (["swarm/hover", "--layout", "gird"], "unknown layout 'gird'; did you mean 'grid'?"),
     ],
 )
-def test_mistakes_cost_one_line_and_exit_code_2(words: list[str], message: str, capsys) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        play.main(words)
-    assert exit_.value.code == 2
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last.startswith(f"error: {message}")
+def test_mistakes_cost_one_line_and_exit_code_2(words: list[str], message: str) -> None:
+    assert refused(play.main, *words).startswith(f"error: {message}")
 
 
 def saved(root: Path) -> Run:
@@ -80,11 +78,26 @@ def test_the_page_is_opened_only_where_there_is_a_screen(display: str | None, op
     assert pages == opened
 
 
-def test_the_demo_is_played_and_its_page_opened(monkeypatch) -> None:
+def played(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """The pages that are opened while something is played for a moment."""
     pages: list[str] = []
     monkeypatch.setattr(play, "open_page", pages.append)
-    assert play.main([*DEMO, "--seconds", "0.1", "--port", "18110"]) == 0
-    assert pages == ["http://localhost:18110"]
+    assert play.main([*words, "--seconds", "0.1", "--port", "18110"]) == 0
+    return pages
+
+
+def test_the_page_of_what_is_played_is_opened_where_that_is_asked_for(tmp_path, monkeypatch) -> None:
+    task = mass(tmp_path)
+    assert played(monkeypatch, task, "--policy", "zero", "--browser") == ["http://localhost:18110"]
+    assert played(monkeypatch, task, "--policy", "zero") == []
+    settings = play.parse([*DEMO])
+    assert (settings.browser, settings.policy) == (True, "shipped")
+    assert settings.task_or_run == DEMO[0]
+
+
+@pytest.mark.slow
+def test_the_demo_is_played_and_its_page_opened(monkeypatch) -> None:
+    assert played(monkeypatch, *DEMO) == ["http://localhost:18110"]
 
 
 def test_the_tasks_options_are_flags_and_a_run_has_its_own(tmp_path) -> None:

@@ -81,7 +81,7 @@ WITH_EXPERT = (
     SOUND
     + """
     def expert(self, observation, state):
-        return jnp.sign(observation["to_goal"])
+        return jnp.sign(observation["policy"][2:])
 """
 )
 """It comes in time where the goal is near enough."""

@@ -23,6 +23,8 @@ from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from embodied.rendering.render_state import RenderState
+from tests.kit.commands import refused
+from tests.kit.task_file import WITH_EXPERT
 
 WORDS = ("Go there.", "Move to the point.", "Reach it.")
 NEAR, SPEED, LIMIT = 0.1, 0.1, 60
@@ -228,26 +230,49 @@ def test_what_cannot_be_recorded_is_refused() -> None:
         CollectConfig(noise_correlation=-1)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        command.main(list(words))
-    assert stop.value.code == 2
-    return capsys.readouterr().err
+REFUSED = (
+    (["manipulation/reach"], "--out FOLDER"),
+    (["swarm/hover", "--cameras", "front", "--out", "demos"], "no observation group 'proprio'"),
+    (["swarm/hover", "--cameras", "front", "--out", "demos"], "it has policy, critic"),
+    (["manipulation/reach", "--visual-shift", "colour", "--out", "demos"], "unknown visual shift 'colour'"),
+    (["manipulation/reach", "--cameras", "side", "--out", "demos"], "unknown camera 'side'"),
+)
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = str(tmp_path / "demos")
-    assert "--out FOLDER" in refused(capsys, "manipulation/reach")
-    said = refused(capsys, "swarm/hover", "--cameras", "front", "--out", out)
-    assert "no observation group 'proprio'" in said
-    assert "it has policy, critic" in said
-    assert "unknown visual shift 'colour'" in refused(
-        capsys, "manipulation/reach", "--visual-shift", "colour", "--out", out
-    )
-    assert "unknown camera 'side'" in refused(capsys, "manipulation/reach", "--cameras", "side", "--out", out)
+@pytest.mark.parametrize(("words", "said"), REFUSED)
+def test_the_command_says_what_is_missing(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in refused(command.main, *words)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("painted")
+def test_the_command_records_a_task_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mass.py"
+    file.write_text(WITH_EXPERT)
+    words = [str(file), "--episodes", "2", "--cameras", "track", "--resolution", "16", "--hold", "2", "--state"]
+    words += ["policy", "--visual-shift", "colours", "--num-envs", "2", "--failures"]
+    out, told = tmp_path / "demos", tmp_path / "told.json"
+    assert command.main([*words, "--out", str(out), "--json", str(told)]) == 0
+    dataset = open_dataset(out, cameras=("track",), fps=50, size=(16, 16), state_size=3, action_size=1)
+    assert dataset.info.state_names == ("place", "speed", "to_goal")
+    for episode in dataset:
+        assert episode.task == f"{file}:Sound"
+        assert episode.instruction == "Push the mass to the goal."
+        assert 5 < len(episode) <= 50
+        assert abs(episode.state[-1, 2]) < abs(episode.state[0, 2])
+    first, second = (episode.images["track"][0].astype(float) for episode in dataset)
+    assert np.abs(first - second).mean() > 10
+    figures = json.loads(told.read_text())
+    assert figures["visual_shift"] == "colours"
+    assert (figures["task"], figures["episodes"], figures["tried"]) == ("mass.py:Sound", 2, 2)
+    assert figures["success"] == sum(episode.success for episode in dataset) / 2
+    assert figures["frames"] == sum(map(len, dataset))
+
+
+@pytest.mark.slow
 def test_the_command_records_a_task(tmp_path: Path) -> None:
     """The real environment, from script to file and back."""
     words = ["manipulation/reach", "--episodes", "2", "--cameras", "view,wrist", "--resolution", "32", "--hold", "2"]

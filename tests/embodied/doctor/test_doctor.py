@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ import pytest
 from embodied.doctor import __main__ as doctor
 from embodied.doctor import examination, machine
 from embodied.doctor.machine import Verdict
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError
+from tests.kit.commands import refused, run
+from tests.kit.toy_tasks import Speck
+from tests.kit.training import twin_of
+from tests.kit.worlds import toy_world
 
 
 def test_it_says_what_is_here_and_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,13 +63,57 @@ def test_a_library_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> 
     assert "libcudnn" in found["devices"].value
 
 
-def test_a_check_runs_apart_and_its_result_is_written(tmp_path: Path) -> None:
+def printing(text: str, code: int = 0) -> Callable[..., subprocess.Popen[Any]]:
+    """Stands for `subprocess.Popen`: a process that prints a text and ends; it remembers its words."""
+
+    def start(words: list[str], **options: Any) -> subprocess.Popen[Any]:
+        if words[0] != sys.executable:
+            return popen(words, **options)
+        started.append(words)
+        return popen(["sh", "-c", f"echo '{text}'; echo '{text}' >&2; exit {code}"], **options)
+
+    started: list[list[str]] = []
+    popen = subprocess.Popen
+    start.words = started  # pyright: ignore[reportFunctionMemberAccess]
+    return start
+
+
+def test_checks_run_apart_and_their_results_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = printing('{"verdict": "good", "values": {"error": 0.5}}')
+    monkeypatch.setattr(doctor.subprocess, "Popen", start)
+    monkeypatch.setattr(doctor, "look_at_machine", lambda: {"machine": [], "engines": {}})
     path = tmp_path / "gpu.json"
     assert doctor.main(["--rehearse", "--only", "devices", "graph_modes", "--json", str(path)]) == 0
     rows = {row["name"]: row for row in json.loads(path.read_text())["checks"]}
-    assert rows["devices"]["verdict"] == "good"
-    assert rows["devices"]["values"]["matmul_error"] < 1e-3
-    assert rows["graph_modes"]["verdict"] == "note"
+    assert {name: (row["verdict"], row["values"]) for name, row in rows.items()} == dict.fromkeys(
+        ("devices", "graph_modes"), ("good", {"error": 0.5})
+    )
+    for words, name in zip(start.words, rows, strict=True):  # pyright: ignore[reportFunctionMemberAccess]
+        assert words == [sys.executable, "-m", "embodied.doctor", name, doctor.CHILD, "--rehearse"]
+
+
+def test_a_check_that_breaks_is_wrong_by_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.subprocess, "Popen", printing("ImportError: libcudnn", 1))
+    row = doctor.run_apart(examination.CHECKS[0], 60.0, rehearse=False)
+    assert row["verdict"] == "wrong"
+    assert "libcudnn" in row["why"]
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("devices", "good"), ("graph_modes", "note")])
+def test_a_check_answers_in_a_line_of_json(name: str, verdict: str) -> None:
+    done = run(doctor.main, name, doctor.CHILD, "--rehearse")
+    assert done.code == 0
+    answer = json.loads(done.out)
+    assert answer["verdict"] == verdict
+    assert name != "devices" or answer["values"]["matmul_error"] < 1e-3
+
+
+@pytest.mark.slow
+def test_a_check_runs_in_an_interpreter_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json"
+    assert doctor.main(["--rehearse", "--only", "devices", "--json", str(path)]) == 0
+    (row,) = json.loads(path.read_text())["checks"]
+    assert row["verdict"] == "good"
 
 
 def test_a_check_beyond_its_limit_is_killed_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,32 +126,34 @@ def test_a_check_beyond_its_limit_is_killed_with_its_children(monkeypatch: pytes
 
     popen = subprocess.Popen
     monkeypatch.setattr(doctor.subprocess, "Popen", slow)
-    row = doctor.run_apart(examination.CHECKS[0], 5.0, rehearse=True)
+    row = doctor.run_apart(examination.CHECKS[0], 5.0, rehearse=True)  # 5 s is the shortest for which one begins
     assert row["verdict"] == "wrong"
     assert "not done within 5 s" in row["why"]
     assert started[0].poll() is not None
 
 
-def test_what_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, said in ((["--gpu", "--only", "parrity"], "did you mean 'parity'"), (["--only", "parity"], "--gpu")):
-        with pytest.raises(SystemExit):
-            doctor.main(words)
-        assert said in capsys.readouterr().err
+def test_what_it_refuses() -> None:
+    assert "did you mean 'parity'" in refused(doctor.main, "--gpu", "--only", "parrity")
+    assert "--gpu" in refused(doctor.main, "--only", "parity")
 
 
-QUICK = ("devices", "crossing", "restarts", "racing")
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_checks_pass_on_the_cpu(name: str) -> None:
+@pytest.mark.parametrize("name", ["devices", "crossing", "restarts", "racing"])
+def test_checks_pass_on_toys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "fused", toys)
     check = next(check for check in examination.CHECKS if check.name == name)
     assert check.run(examination.REHEARSAL)
 
 
+def toys(task: str, num_envs: int) -> Env:
+    """Stands for `examination.fused`."""
+    del task, num_envs
+    return twin_of(toy_world(Speck, "rigid", 8), 0)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("check", [c for c in examination.CHECKS if c.name not in QUICK], ids=lambda check: check.name)
-def test_longer_checks_pass_on_the_cpu(check: examination.Check) -> None:
+@pytest.mark.parametrize("check", examination.CHECKS, ids=lambda check: check.name)
+def test_checks_pass_on_the_cpu(check: examination.Check) -> None:
     try:
         assert check.run(examination.REHEARSAL)
     except examination.NotHereError as error:
@@ -110,10 +162,9 @@ def test_longer_checks_pass_on_the_cpu(check: examination.Check) -> None:
 
 def test_shared_starts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of restarts is not satisfied by anything: environments that begin alike fail it."""
-    whole = examination.fused
 
     def alike(task: str, num_envs: int) -> Any:
-        env = whole(task, num_envs)
+        env = toys(task, num_envs)
         reset = env.reset
         env.reset = lambda: reset(group_size=2)  # pyright: ignore[reportAttributeAccessIssue] - a fault put in
         return env

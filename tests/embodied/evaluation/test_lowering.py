@@ -1,6 +1,6 @@
 """Programs for a GPU, lowered without one: no calls back to Python, and no more bytes than before.
 
-Every task is lowered by `python -m benchmarks.cuda_lowering`; here one of each kind.
+Every task is lowered by `python -m benchmarks.cuda_lowering`; here a toy, and among the slow tests one of each kind.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import pytest
 
 from embodied.evaluation import lowering
-from embodied.evaluation.lowering import lower_for_cuda
+from embodied.evaluation.lowering import Lowered, lower_for_cuda
 from embodied.factory import configured
 from embodied.registry import join_content
+from tests.kit.toy_tasks import Speck
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -32,6 +33,28 @@ TASKS = (
 MEASURED = {(row["task"], row["engine"], row["variant"]): row for row in json.loads(RESULT.read_text())["programs"]}
 
 
+@pytest.fixture(scope="module", params=["rigid", "mjx-warp"])
+def speck(request: pytest.FixtureRequest) -> tuple[str, Lowered]:
+    """An engine, and a toy's programs on it."""
+    name, _, impl = request.param.partition("-")
+    return request.param, lower_for_cuda(Speck(), name, **({"impl": impl} if impl else {}))
+
+
+SPECK = {"rigid": (133, 69, 0), "mjx-warp": (222, 3416, 0)}
+"""Engine -> bytes of the toy's state, widest operation, loops, as they were measured."""
+
+
+def test_a_toys_programs_lower_without_calls_to_the_host(speck: tuple[str, Lowered]) -> None:
+    engine, lowered = speck
+    state_bytes, widest_bytes, loops = SPECK[engine]
+    assert not lowered.callbacks
+    assert lowered.state_bytes <= GROWTH * state_bytes
+    assert lowered.widest_bytes <= GROWTH * widest_bytes
+    assert lowered.loops <= loops
+    assert ("warp" in lowered.calls) == (engine == "mjx-warp")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "engine", "options"), TASKS, ids=lambda value: str(value))
 def test_a_program_lowers_without_calls_to_the_host(name: str, engine: str, options: dict[str, str]) -> None:
     lowered = lower_for_cuda(configured(join_content()[name], None, {}), engine, **options)
@@ -66,5 +89,5 @@ def test_a_call_to_the_host_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         return advance(self, state, asked)
 
     monkeypatch.setattr(lowering.FusedSimulator, "_advance", asking)
-    task = configured(join_content()["swarm/hover"], None, {})
-    assert lower_for_cuda(task, "rigid").callbacks
+    monkeypatch.setattr(lowering.FusedSimulator, "_restart", lambda self, *given: given)  # the step is enough
+    assert lower_for_cuda(Speck(), "rigid").callbacks

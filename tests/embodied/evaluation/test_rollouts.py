@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 import embodied
 from embodied.evaluation.rollouts import EPISODE, Evaluation, evaluate
 from policies.policy import random_policy
+from tests.kit.task_file import SOUND
 
 EPISODES = 3
 
 
-def test_whole_trials_are_counted_and_their_episodes_add_up() -> None:
+METRIC = """
+    metric_units = {"distance": "m"}
+
+    def metrics(self, world, state):
+        return {"distance": jnp.abs(world.qpos[0] - state.goal)}
+"""
+
+
+def test_whole_trials_are_counted_and_their_episodes_add_up(tmp_path: Path) -> None:
     """Three trials in two environments: the first has two of them. Episodes that begin alike end differently."""
-    env = embodied.make("swarm/hover", 2, episode_steps=5, episodes_per_trial=EPISODES)
-    outcome = evaluate(env, random_policy(4), 3)
+    (tmp_path / "mass.py").write_text(SOUND + METRIC)
+    env = embodied.make(str(tmp_path / "mass.py"), 2, episode_steps=5, episodes_per_trial=EPISODES)
+    outcome = evaluate(env, random_policy(1), 3)
     assert outcome.episodes == 3 * EPISODES
     assert outcome.values[EPISODE].tolist() == [1, 1, 2, 2, 3, 3, 1, 2, 3]
     each, whole = outcome.by_episode(), outcome.summary()
     assert [row[EPISODE] for row in each] == [1, 2, 3]
     assert [row["episodes"] for row in each] == [3, 3, 3]
-    for key in ("return", "success", "success_any", "position_error"):
+    for key in ("return", "success", "success_any", "distance"):
         assert sum(row[key] for row in each) / EPISODES == pytest.approx(whole[key])
         first = outcome.values[key][outcome.values[EPISODE] == 1].double().mean()
         assert each[0][key] == pytest.approx(float(first))

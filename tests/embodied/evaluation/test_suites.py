@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from embodied import evaluate, train
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rollouts import wilson
 from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite, overall
@@ -21,17 +25,56 @@ from policies.training.settings import default_settings
 from sim2real import export
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.instructed.pick_among import PickAmongConfig
+from tests.kit.budget import sharing
+from tests.kit.commands import Main, refused, run
+from tests.kit.task_file import WITH_EXPERT, registered
 
-SUITE = Suite(
-    "toy", "Two tasks of one robot.", ("manipulation/reach", "manipulation/push"), identified=True, seed=3, episodes=4
+LAB = (
+    WITH_EXPERT
+    + '''
+
+class Far(Sound):
+    """Push a mass to a goal that is twice as far."""
+
+    def reset(self, key):
+        start = super().reset(key)
+        return dataclasses.replace(
+            start, task_state=dataclasses.replace(start.task_state, goal=2 * start.task_state.goal)
+        )
+
+
+class Other(Sound):
+    """Push a mass to a goal, in no suite."""
+'''
 )
+SIZE = 3  # numbers of a toy's observation, of which the last says where the goal is
+SUITE = Suite("toy", "Two tasks of one robot.", ("toys/sound", "toys/far"), identified=True, seed=3, episodes=4)
+SMALL = ["--num-envs", "4", "--ppo.unroll", "16", "--ppo.minibatches", "1"]
 pytestmark = pytest.mark.timeout(280)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Register three tasks that compile in a moment."""
+    file = tmp_path_factory.mktemp("lab") / "lab.py"
+    file.write_text(LAB)
+    with registered(file, sound="Sound", far="Far", other="Other"):
+        yield
 
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Suite:
-    suite = Suite(**{**vars(SUITE), "training": "tasks.manipulation.training:TOUCH"})
+    suite = replace(SUITE, training="tasks.manipulation.training:TOUCH")
     monkeypatch.setitem(join_content()._suites, "toy", suite)
+    return suite
+
+
+@pytest.fixture
+def hidden(monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """A suite that does not show goals."""
+    task, training = ("toys/sound",), join_content()["swarm/hover"].training
+    suite = Suite("hidden", "", task, task, unseen="goals", held_out_seed=7, episodes=2, training=training)
+    monkeypatch.setitem(join_content()._suites, "hidden", suite)
     return suite
 
 
@@ -59,18 +102,26 @@ def test_a_suite_is_hidden_while_a_task_of_it_is_missing_and_registers_once() ->
         Suite("a/b", "", SUITE.tasks)
 
 
+@functools.cache
+def alone(task: str, num_envs: int, seed: int) -> Env:
+    with sharing(f"{task}, {num_envs}"):
+        env = make(task, num_envs, seed=seed)
+        env.reset()
+    return env
+
+
 def test_all_tasks_step_side_by_side_each_as_alone_and_say_which_they_are(toy: Suite) -> None:
     env = make_suite("toy", 5, seed=7)
     assert env.num_envs == 5
-    assert env.observation_spec["policy"].shape == (39 + 2,)
+    assert env.observation_spec["policy"].shape == (SIZE + 2,)
     obs = env.reset()["policy"]
-    assert obs[:, 39:].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
-    action = torch.rand(5, 4, generator=torch.Generator().manual_seed(0)) - 0.5
+    assert obs[:, SIZE:].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2
+    action = torch.rand(5, 1, generator=torch.Generator().manual_seed(0)) - 0.5
     step = env.step(action)
     for number, (task, rows) in enumerate(zip(toy.tasks, (slice(3), slice(3, 5)), strict=True)):
-        alone = make(task, rows.stop - (rows.start or 0), seed=7 + number)
-        assert torch.equal(alone.reset()["policy"], obs[rows, :39])
-        assert torch.equal(alone.step(action[rows]).obs["policy"], step.obs["policy"][rows, :39])
+        own = alone(task, rows.stop - (rows.start or 0), 7 + number)
+        assert torch.equal(own.reset(7 + number)["policy"], obs[rows, :SIZE])
+        assert torch.equal(own.step(action[rows]).obs["policy"], step.obs["policy"][rows, :SIZE])
     with pytest.raises(EmbodiedError, match=r"num_envs=1; expected at least 1 for each of the 2"):
         make_suite("toy", 1)
 
@@ -90,17 +141,17 @@ def test_an_evaluation_meets_every_start_once(toy: Suite) -> None:
 
     def rule_of(env):  # type: ignore[no-untyped-def]
         def act(obs):  # type: ignore[no-untyped-def]
-            seen.setdefault(env.name, obs["policy"][:, 36:39].clone())
-            return torch.zeros(env.num_envs, 4)
+            seen.setdefault(env.name, obs["policy"][:, :SIZE].clone())
+            return torch.zeros(env.num_envs, 1)
 
         return act
 
     rows = evaluate_suite(toy, rule_of, episodes=3)
     assert [row["task"] for row in rows] == list(toy.tasks)
-    for task in toy.tasks:
-        expected = make(task, 3, seed=toy.seed).reset()["policy"][:, 36:39]
-        assert torch.equal(seen[task], expected)
-        assert len(torch.unique(seen[task], dim=0)) == 3
+    first, second = (seen[task] for task in toy.tasks)
+    assert torch.equal(first, alone(toy.tasks[0], 3, toy.seed).reset(toy.seed)["policy"][:, :SIZE])
+    assert torch.equal(first[:, :2], second[:, :2])  # places and speeds, which the tasks draw alike
+    assert len(torch.unique(first, dim=0)) == 3
 
 
 def test_the_mean_over_tasks_is_as_sure_as_its_tasks_allow() -> None:
@@ -118,59 +169,81 @@ def test_the_mean_over_tasks_is_as_sure_as_its_tasks_allow() -> None:
     assert 0.9 < overall([row(50)])["success_low"] < 1, "that all succeeded leaves some doubt"
 
 
-def test_commands_train_and_evaluate_a_suite(toy: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One policy for both tasks, which also runs on each alone, and a page that shows both."""
-    monkeypatch.chdir(tmp_path)
-    run = tmp_path / "run"
-    flags = ["--num-envs", "4", "--steps", "1100", "--ppo.unroll", "16", "--ppo.minibatches", "1"]
-    assert train.main(["toy", *flags, "--evaluate-episodes", "2", "--out", str(run), "--json", "t.json"]) == 0
-    result = json.loads(Path("t.json").read_text())
+@functools.cache
+def trained_suite(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A run of the suite `toy`, and what training wrote."""
+    flags = [*SMALL, "--steps", "128", "--evaluate-episodes", "2"]
+    with sharing("a training of a suite"):
+        assert train.main(["toy", *flags, "--out", f"{folder}/toy", "--json", f"{folder}/t.json"]) == 0
+    return f"{folder}/toy", json.loads((folder / "t.json").read_text())
+
+
+@pytest.fixture
+def trained(toy: Suite, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    del toy
+    return trained_suite(tmp_path_factory.getbasetemp())
+
+
+def test_one_policy_is_trained_for_both_tasks_and_acts_in_each_alone(
+    toy: Suite, trained: tuple[str, dict[str, Any]]
+) -> None:
+    folder, result = trained
     assert [row["task"] for row in result["results"]] == list(toy.tasks)
-    env = make("manipulation/push", 2)
-    policy = load_policy(run, env)
-    assert policy(env.reset()).shape == (2, 4)
+    env = make("toys/far", 2)
+    policy = load_policy(folder, env)
+    assert policy(env.reset()).shape == (2, 1)
     with pytest.raises(EmbodiedError, match="it was trained on 'toy'"):
-        load_policy(run, make("manipulation/push-back", 2))
-    assert (
-        evaluate.main(["toy", "--policy", str(run), "--episodes", "2", "--html", "page.html", "--json", "e.json"]) == 0
-    )
-    page = Path("page.html").read_text()
-    assert all(name in page for name in ("reach", "push", "at the last step", "Learning", "</html>"))
-    again = json.loads(Path("e.json").read_text())
-    assert [row["return"] for row in again["results"]] == [row["return"] for row in result["results"]]
+        load_policy(folder, make("toys/other", 2))
 
 
+def test_it_is_evaluated_as_after_its_training_with_a_page_that_shows_both(
+    trained: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, result = trained
+    page, again = tmp_path / "page.html", tmp_path / "e.json"
+    words = ["toy", "--policy", folder, "--episodes", "2", "--html", str(page), "--json", str(again)]
+    assert evaluate.main(words) == 0
+    assert all(name in page.read_text() for name in ("sound", "far", "at the last step", "Learning", "</html>"))
+    rows = json.loads(again.read_text())["results"]
+    assert [row["return"] for row in rows] == [row["return"] for row in result["results"]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("expert", "are not shown the goals; experts are"),
+        ("zero", "are not shown the goals; without memory, as this one, none"),
+    ],
+)
 def test_where_goals_are_hidden_the_evaluation_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    policy: str, said: str, hidden: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    short = ["--episodes", "1", "--episode-steps", "3"]
-    assert evaluate.main(["ml1:reach", "--policy", "expert", *short]) == 0
-    assert "are not shown the goals; experts are" in capsys.readouterr().out
-    assert evaluate.main(["ml1:reach", "--policy", "zero", *short]) == 0
-    assert "are not shown the goals; without memory, as this one, none" in capsys.readouterr().out
+    words = [hidden.name, "--policy", policy, "--episodes", "1", "--episode-steps", "3"]
+    assert said in run(evaluate.main, *words).out
+
+
+@functools.cache
+def remembered(suite: str, folder: Path) -> tuple[str, dict[str, Any]]:
+    """What is said and written of a policy with memory, which learned in trials of three short episodes."""
+    out = f"{folder}/remembering"
+    flags = [*SMALL, "--steps", "64", "--episode-steps", "5", "--evaluate-episodes", "0", "--out", out]
+    gru = ["--ppo.actor.architecture", "gru", "--ppo.actor.memory", "4", "--episodes-per-trial", "3"]
+    words = ["--episode-steps", "5", "--html", f"{out}/e.html", "--json", f"{out}/e.json"]
+    with sharing("a policy with memory"):
+        trained = run(train.main, suite, *flags, *gru)
+        evaluated = run(evaluate.main, suite, "--policy", out, *words)
+    assert (trained.code, evaluated.code) == (0, 0)
+    assert "warning" not in trained.err
+    return evaluated.out, json.loads(Path(f"{out}/e.json").read_text())
 
 
 def test_a_policy_with_memory_is_evaluated_in_the_trials_that_it_learned_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    hidden: Suite, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    training = join_content()["swarm/hover"].training
-    hover = ("swarm/hover",)
-    suite = Suite("hidden", "", hover, hover, unseen="goals", held_out_seed=7, episodes=2, training=training)
-    monkeypatch.setitem(join_content()._suites, "hidden", suite)
-    monkeypatch.chdir(tmp_path)
-    flags = ["--num-envs", "4", "--steps", "64", "--ppo.unroll", "16", "--ppo.minibatches", "1", "--episode-steps", "5"]
-    gru = ["--ppo.actor.architecture", "gru", "--ppo.actor.memory", "4", "--episodes-per-trial", "3"]
-    assert train.main(["hidden", *flags, *gru, "--evaluate-episodes", "0", "--out", "run"]) == 0
-    assert "warning" not in capsys.readouterr().err
-    assert (
-        evaluate.main(["hidden", "--policy", "run", "--episode-steps", "5", "--html", "e.html", "--json", "e.json"])
-        == 0
-    )
-    said = capsys.readouterr().out
+    said, result = remembered(hidden.name, tmp_path_factory.getbasetemp())
     assert "episode 3, at the last step" in said
     assert "this one has memory, by which it can find them out" in said
-    result = json.loads(Path("e.json").read_text())
     assert (result["episodes_per_trial"], result["episode_steps"]) == (3, 5)
     for by_episode, row in zip(("by_episode", "held_out_by_episode"), result["results"], strict=True):
         assert [each["episodes"] for each in result[by_episode]] == [2, 2, 2]
@@ -179,31 +252,35 @@ def test_a_policy_with_memory_is_evaluated_in_the_trials_that_it_learned_in(
         assert [each["success"] for each in result[by_episode]] == [each["success"] for each in row["by_episode"]]
 
 
-def test_what_cannot_adapt_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(
+    ("main", "words", "said"),
+    [
+        (evaluate.main, ["ml10"], "no policy is shipped for ml10, nor for 11 of its tasks, such as manipulation/push; "
+         "expected --pol"),
+        (evaluate.main, ["ml10", "--policy", "zero", "--adapt", "0"], "--adapt 0: expected at least 1"),
+        (train.main, ["ml10", "--episodes-per-trial", "0"], "--episodes-per-trial 0: expected at least 1"),
+        (train.main, ["swarm/formation", "--episodes-per-trial", "2"],
+         "episodes_per_trial=2: Formation has 8 agents; expected a task of one robot"),
+    ],
+)  # fmt: skip
+def test_what_cannot_adapt_is_said_in_one_line(main: Main, words: list[str], said: str) -> None:
+    assert said in refused(main, *words)
 
-    def error_of(command: Callable[[list[str]], int], *words: str) -> str:
-        with pytest.raises(SystemExit):
-            command(list(words))
-        return capsys.readouterr().err
 
-    said = error_of(evaluate.main, "ml10")
-    assert "no policy is shipped for ml10, nor for 11 of its tasks, such as manipulation/push; expected --pol" in said
-    assert "--adapt 0: expected at least 1" in error_of(evaluate.main, "ml10", "--policy", "zero", "--adapt", "0")
-    assert "--episodes-per-trial 0: expected at least 1" in error_of(train.main, "ml10", "--episodes-per-trial", "0")
-    said = error_of(train.main, "swarm/formation", "--episodes-per-trial", "2")
-    assert "episodes_per_trial=2: Formation has 8 agents; expected a task of one robot" in said
-    small = ["swarm/hover", "--num-envs", "4", "--steps", "64", "--ppo.unroll", "16", "--ppo.minibatches", "1"]
-    assert train.main([*small, "--evaluate-episodes", "0", "--out", "plain"]) == 0
-    capsys.readouterr()
-    said = error_of(evaluate.main, "swarm/hover", "--policy", "plain", "--adapt", "3")
-    assert "--adapt 3: policy 'plain' did not learn in trials, so it cannot adapt; expected one of embodied" in said
-    assert train.main([*small, "--evaluate-episodes", "0", "--episodes-per-trial", "2", "--out", "none"]) == 0
-    assert "warning: a policy without memory cannot adapt from episode to episode of a" in capsys.readouterr().err
+def test_a_policy_that_did_not_learn_in_trials_cannot_adapt(tmp_path: Path) -> None:
+    plain = str(tmp_path / "plain")
+    words = ["toys/sound", *SMALL, "--steps", "64", "--evaluate-episodes", "0"]
+    assert run(train.main, *words, "--out", plain).code == 0
+    said = refused(evaluate.main, "toys/sound", "--policy", plain, "--adapt", "3")
+    assert f"--adapt 3: policy '{plain}' did not learn in trials, so it cannot adapt; expected one of embodied" in said
+
+
+def test_without_memory_trials_are_warned_of_and_not_deployed(tmp_path: Path) -> None:
+    words = ["toys/sound", *SMALL, "--steps", "64", "--evaluate-episodes", "0", "--episodes-per-trial", "2"]
+    said = run(train.main, *words, "--out", str(tmp_path / "none")).err
+    assert "warning: a policy without memory cannot adapt from episode to episode of a" in said
     with pytest.raises(EmbodiedError, match="a policy that learned in trials: it observes rewards, which no robot"):
-        export.trained("none")
+        export.trained(str(tmp_path / "none"))
 
 
 def test_a_suite_without_training_defaults_is_for_evaluation() -> None:

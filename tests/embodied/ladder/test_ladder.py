@@ -4,27 +4,70 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import cv2
+import numpy as np
 import pytest
+import torch
 
-from embodied.factory import make
+from embodied.env.env import Env
 from embodied.ladder import __main__ as ladder
 from embodied.registry import join_content
 from policies.multi_agent.mixed_team import load_team
+from tests.kit.commands import refused, run
+from tests.kit.training import make_once
 
 TAG = ["swarm/tag", "--engine", "rigid", "--episodes", "8"]
 pytestmark = pytest.mark.timeout(280)
 
 
-def test_a_script_that_hunts_ranks_above_who_flies_at_random(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def game(monkeypatch: pytest.MonkeyPatch) -> Env:
+    """Short games of tag, in which the ladder plays."""
+    env = make_once("swarm/tag", 8, "rigid", 1000, episode_steps=20)
+    monkeypatch.setattr(ladder, "make", lambda *_, **__: env)
+    return env
+
+
+def climb(folder: Path) -> tuple[dict[str, Any], str]:
+    """What the ladder of a script and of who flies at random says, in JSON and in words; its picture is looked at."""
     pytest.importorskip("matplotlib")
-    written, picture = tmp_path / "ladder.json", tmp_path / "ladder.png"
-    words = ["--policies", "random", "expert", "--json", str(written), "--out", str(picture)]
-    assert ladder.main([*TAG, *words]) == 0
-    result = json.loads(written.read_text())
+    written, picture = folder / "ladder.json", folder / "ladder.png"
+    done = run(ladder.main, *TAG, "--policies", "random", "expert", "--json", str(written), "--out", str(picture))
+    assert done.code == 0
+    assert cv2.imread(str(picture)) is not None
+    return json.loads(written.read_text()), done.out
+
+
+def test_who_wins_more_ranks_above(game: Env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expert predators win seven of eight, random ones one; on the other side who wins against whom is told apart."""
+    del game
+    teams: list[str] = []
+
+    def load(words: tuple[str, ...], env: Env) -> str:
+        del env
+        teams.append(" ".join(words))
+        return words[0]
+
+    wins = {"predators=expert": np.arange(8) > 0, "predators=random": np.arange(8) == 0}
+    monkeypatch.setattr(ladder, "load_team", load)
+    monkeypatch.setattr(ladder, "won", lambda env, team, settings: wins[team])
+    result, said = climb(tmp_path)
+    assert sorted(teams) == [f"predators={one} prey={other}" for one in ("expert", "random") for other in
+                             ("expert", "random")]  # fmt: skip
+    assert result["pairings"]["expert"]["random"]["wins"] == 7
+    assert [result["ratings"]["prey"][name]["wins"] for name in ("expert", "random")] == [8, 8]
+    check_ranks(result, said)
+
+
+@pytest.mark.slow
+def test_a_script_that_hunts_ranks_above_who_flies_at_random(tmp_path: Path) -> None:
+    check_ranks(*climb(tmp_path))
+
+
+def check_ranks(result: dict[str, Any], said: str) -> None:
     assert result["sides"] == ["predators", "prey"]
     predators, prey = result["ratings"]["predators"], result["ratings"]["prey"]
     assert predators["expert"]["rating"] > 0 > predators["random"]["rating"]
@@ -33,9 +76,7 @@ def test_a_script_that_hunts_ranks_above_who_flies_at_random(
         assert all(pairing["rate_low"] <= pairing["rate"] <= pairing["rate_high"] for pairing in all_of.values())
     caught = sum(one["wins"] for one in predators.values())
     assert caught + sum(one["wins"] for one in prey.values()) == 4 * 8  # somebody wins every episode
-    said = capsys.readouterr().out
     assert said.index("predators\texpert") < said.index("predators\trandom") < said.index("prey\t")
-    assert cv2.imread(str(picture)) is not None
 
 
 @pytest.mark.parametrize(
@@ -51,18 +92,21 @@ def test_a_script_that_hunts_ranks_above_who_flies_at_random(
         ([], "which task?"),
     ],
 )
-def test_what_is_no_ladder_is_refused_in_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        ladder.main(words if "--episodes" in words else [*words, "--episodes", "2"] if words else [])
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+def test_what_is_no_ladder_is_refused_in_one_line(words: list[str], message: str) -> None:
+    more = ["--episodes", "2"] if words and "--episodes" not in words else []
+    assert message in refused(ladder.main, *words, *more)
 
 
-def test_a_pairing_that_is_played_again_has_the_same_episodes() -> None:
+def test_a_pairing_that_is_played_again_has_the_same_episodes(game: Env) -> None:
     settings = ladder.parse(join_content()["swarm/tag"], [*TAG, "--policies", "expert", "zero"])
-    env = make("swarm/tag", 8, "rigid", settings.seed, config=settings.config)
-    team = load_team(("predators=expert", "prey=expert"), env)
-    once, again = (ladder.won(env, team, settings).tolist() for _ in range(2))
+    team = load_team(("predators=expert", "prey=expert"), game)
+    once, again = (ladder.won(game, team, settings).tolist() for _ in range(2))
     assert once == again
+
+
+def test_episodes_are_told_apart_by_their_starts(game: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that end first come first, and go where they began."""
+    values = {ladder.START: torch.tensor([2, 0, 1]), ladder.WINS: torch.tensor([1.0, 0.0, 1.0])}
+    monkeypatch.setattr(ladder, "evaluate", lambda *_, **__: SimpleNamespace(values=values))
+    settings = ladder.parse(join_content()["swarm/tag"], [*TAG, "--policies", "expert", "zero"])
+    assert ladder.won(game, lambda obs: obs["policy"], settings).tolist() == [False, True, True]

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
-from collections.abc import Callable
+import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
 
 import embodied
 from embodied import train
-from embodied.check import CHECKS, failures
+from embodied.check import CHECKS, Check, failures
+from embodied.check.contract import environment
 from embodied.new import __main__ as command
 from embodied.new.writing import BUDGETS, TEMPLATES
 from embodied.registry import join_content
 from embodied.robot import Kind, Robot, joint_places, reachable_points, robot_scene
 from embodied.storage.paths import asset
 from embodied.storage.runs import Run
+from tests.kit.commands import interpreted, refused, run
+from tests.kit.task_file import STEP, TRAINED
 
 KINDS = tuple(str(kind) for kind in BUDGETS)
 LONGEST = 120  # characters of a line that is written
-
-
-def run(main: Callable[[list[str]], int], *words: str) -> int:
-    try:
-        return main(list(words))
-    except SystemExit as stop:
-        return int(stop.code or 0)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lab")
     for kind in KINDS:
-        assert run(command.main, "task", f"my_{kind}", "--kind", kind, "--folder", str(folder)) == 0
+        assert run(command.main, "task", f"my_{kind}", "--kind", kind, "--folder", str(folder)).code == 0
     return folder
 
 
@@ -56,42 +51,72 @@ def test_what_is_written_is_neat(kind: str, written: Path) -> None:
     assert entry.load_training().steps == BUDGETS[Kind(kind)].steps
 
 
-@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
+QUICK = [check for check in CHECKS if not check.slow]
+
+
+@pytest.fixture(scope="module")
+def arm(written: Path) -> str:
+    """The task of an arm, whose environments are compiled."""
+    env = environment(str(written / "my_arm.py"))
+    env.reset()
+    env.episode_length = torch.full((env.num_envs,), env.max_episode_steps - 1)
+    env.step(torch.zeros(env.action_shape))
+    return str(written / "my_arm.py")
+
+
+@pytest.mark.parametrize("check", QUICK, ids=lambda check: check.name)
+def test_what_is_written_meets_the_contract(check: Check, arm: str) -> None:
+    assert failures(arm, check) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.timeout(280)
-def test_what_is_written_meets_the_contract(kind: str, written: Path) -> None:
+def test_what_is_written_of_other_kinds_meets_the_contract(kind: str, written: Path) -> None:
     name = str(written / f"my_{kind}.py")
-    quick = [check for check in CHECKS if not check.slow]
-    assert {check.name: found for check in quick if (found := failures(name, check))} == {}
+    assert {check.name: found for check in QUICK if (found := failures(name, check))} == {}
 
 
+def test_the_test_that_is_written_asks_for_the_contract_of_the_task_beside_it(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("test_my_arm", written / "test_my_arm.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    test, asked = module.test_the_task_meets_the_contract, list[tuple[str, Check]]()
+    said = lambda name, check: asked.append((name, check)) or ["wrong"][len(asked) - 1 :]  # noqa: E731
+    monkeypatch.setattr(module, "failures", said)
+    (mark,) = test.pytestmark
+    assert (mark.args, mark.kwargs["ids"](QUICK[0])) == (("check", QUICK), QUICK[0].name)
+    with pytest.raises(AssertionError):
+        test(QUICK[0])
+    test(QUICK[1])
+    assert asked == [(str(written / "my_arm.py"), check) for check in QUICK[:2]]
+
+
+@pytest.mark.slow
 def test_the_test_that_is_written_passes(written: Path) -> None:
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        str(written / "test_my_arm.py"),
-        "-k",
-        "pure",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=250, check=False)
+    done = interpreted("-m", "pytest", "-q", "-p", "no:cacheprovider", str(written / "test_my_arm.py"), "-k", "pure")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_what_is_written_trains(written: Path, tmp_path: Path) -> None:
-    small = ["--num-envs", "16", "--ppo.unroll", "8", "--ppo.minibatches", "2", "--ppo.epochs", "1", "--steps", "256"]
-    words = [str(written / "my_arm.py"), *small, "--evaluate-episodes", "0", "--out", str(tmp_path / "run")]
-    assert run(train.main, *words) == 0
-    assert Run.open(tmp_path / "run").load().step == 256
+    words = [str(written / "my_arm.py"), *TRAINED, "--engine", "mujoco", "--out", str(tmp_path / "run")]
+    assert run(train.main, *words).code == 0
+    assert Run.open(tmp_path / "run").load().step == STEP
 
 
 @pytest.mark.parametrize(
-    ("robot", "size"), [("robots/panda/panda.xml", 8), ("robots/go1/go1.xml", 12)], ids=["panda", "go1"]
+    ("robot", "size"),
+    [
+        pytest.param("robots/panda/panda.xml", 8, id="panda", marks=pytest.mark.slow),
+        pytest.param("robots/go1/go1.xml", 12, id="go1"),
+    ],
 )
 def test_a_robot_of_a_file_takes_the_small_ones_place(robot: str, size: int, tmp_path: Path) -> None:
-    assert run(command.main, "task", "mine", "--robot", str(asset(robot)), "--folder", str(tmp_path)) == 0
+    assert run(command.main, "task", "mine", "--robot", str(asset(robot)), "--folder", str(tmp_path)).code == 0
     assert not (tmp_path / "mine.xml").exists()
     task = join_content()[str(tmp_path / "mine.py")].load()()
     assert task.action_size == size
@@ -104,7 +129,7 @@ def test_a_robot_beside_the_task_is_found_from_there(tmp_path: Path) -> None:
     (tmp_path / "robots").mkdir()
     (tmp_path / "robots" / "own.xml").write_text((TEMPLATES / "arm.xml").read_text())
     words = ["task", "mine", "--robot", str(tmp_path / "robots" / "own.xml"), "--folder", str(tmp_path)]
-    assert run(command.main, *words) == 0
+    assert run(command.main, *words).code == 0
     assert "ROBOT = Path(__file__).parent / 'robots/own.xml'" in (tmp_path / "mine.py").read_text()
     assert embodied.make(str(tmp_path / "mine.py"), 1).task.action_size == 3
 
@@ -146,18 +171,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_written_is_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_written_is_one_line(case: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("precious")
     words, said = WRONG[case]
-    assert run(command.main, *words, "--folder", str(tmp_path)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    done = run(command.main, *words, "--folder", str(tmp_path))
+    (line,) = done.err.splitlines()
     assert said in line
+    assert done.code == 2
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
     assert (tmp_path / "mine.py").read_text() == "precious"
 
 
-def test_a_hand_has_no_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hand_has_no_template(tmp_path: Path) -> None:
     (tmp_path / "own.xml").write_text((TEMPLATES / "arm.xml").read_text())
     (tmp_path / "robot.toml").write_text('kind = "hand"\n')
-    assert run(command.main, "task", "mine", "--robot", str(tmp_path / "own.xml"), "--folder", str(tmp_path)) == 2
-    assert "is a hand, for which there is no template; there are arm, multirotor, legged" in capsys.readouterr().err
+    said = refused(command.main, "task", "mine", "--robot", str(tmp_path / "own.xml"), "--folder", str(tmp_path))
+    assert "is a hand, for which there is no template; there are arm, multirotor, legged" in said

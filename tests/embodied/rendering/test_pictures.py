@@ -15,23 +15,25 @@ from embodied.rendering.pictures import FollowCamera, Renderer, View, frame
 from embodied.rendering.scene_state import floating_bodies
 from embodied.rendering.video import VideoWriter, check_kind, contact_sheet, record
 
-SIZE = (160, 96)
+SIZE = (80, 48)
 
 
 @pytest.fixture(scope="module")
 def env() -> Env:
-    env = embodied.make("swarm/hover", num_envs=3)
+    env = embodied.make("swarm/hover", 3, "mujoco")
     env.reset()
+    env.step(torch.zeros(3, 4))
+    frame(env, 0, size=SIZE)
     return env
 
 
 def test_a_frame_shows_something_and_changes_when_the_robot_moves(env: Env) -> None:
     env.reset()
     before = frame(env, 0, size=SIZE)
-    assert before.shape == (96, 160, 3)
+    assert before.shape == (48, 80, 3)
     assert before.dtype == np.uint8
     assert before.std() > 5
-    for _ in range(30):
+    for _ in range(20):
         env.step(torch.zeros(3, 4))
     assert np.abs(frame(env, 0, size=SIZE).astype(int) - before).max() > 30
 
@@ -110,7 +112,7 @@ def test_what_is_followed_just_fits_its_share_of_the_picture(bodies, azimuth: fl
 
 def test_shadows_become_soft_and_trails_appear(env: Env) -> None:
     env.reset()
-    views = View(), View(light_samples=8), View(trail=1.0)
+    views = View(), View(light_samples=3), View(trail=1.0)
     pictures = []
     for view in views:
         with Renderer(env, SIZE, debug_visualization=False, view=view) as renderer:

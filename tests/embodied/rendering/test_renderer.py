@@ -63,7 +63,9 @@ def model() -> mujoco.MjModel:
 
 @pytest.fixture(scope="module")
 def renderer(model: mujoco.MjModel) -> BatchRenderer:
-    return BatchRenderer(model, 4, ("above", "beside"), SIZE, depth=True, segmentation=True)
+    renderer = BatchRenderer(model, 4, ("above", "beside"), SIZE, depth=True, segmentation=True)
+    renderer.render(scattered(model, 4))  # compiles its kernels
+    return renderer
 
 
 def scattered(model: mujoco.MjModel, count: int, seed: int = 0) -> RenderState:
@@ -181,7 +183,7 @@ def test_a_camera_that_moves_moves_the_picture_as_projected(model: mujoco.MjMode
     random = np.random.default_rng(0)
     pos = (model.cam_pos + random.uniform(-0.2, 0.2, (count, model.ncam, 3))).astype(np.float32)
     fovy = random.uniform(40, 70, (count, model.ncam)).astype(np.float32)
-    renderer = BatchRenderer(model, count, ("above",), size, rgb=False, segmentation=True)
+    renderer = BatchRenderer(model, count, ("above", "beside"), size, depth=True, segmentation=True)
     images = renderer.render(RenderState(qpos, None, {"cam_pos": pos, "cam_fovy": fovy}))["above"]
     for index in range(count):
         rows, columns = np.nonzero(drawn(images.segmentation)[index].numpy() == model.geom("sphere").id)
@@ -220,6 +222,28 @@ def test_what_stands_on_the_world_may_stand_elsewhere_in_each_environment(model:
     assert middle[1] < 0.4 * SIZE[0]
 
 
+COLOURS = {
+    "floor": (138.6, 138.6, 138.6),
+    "hills": (118.7, 118.7, 118.7),
+    "sphere": (94.5, 18.5, 18.5),
+    "capsule": (197.7, 48.8, 48.8),
+    "box": (131.4, 30.7, 30.7),
+    "cylinder": (152.9, 30.2, 30.2),
+    "ellipsoid": (162.8, 33.2, 33.2),
+}
+"""Geom -> the mean colour that Warp's own kernel draws of it from above, in the first of the environments below."""
+
+
+def test_the_kernel_made_for_the_scene_draws_the_colours_of_warps_own(model, renderer: BatchRenderer) -> None:
+    images = renderer.render(scattered(model, 4, seed=4))["above"]
+    ids, rgb = drawn(images.segmentation)[0], drawn(images.rgb)[0].float()
+    seen = {model.geom(int(geom)).name: rgb[ids == geom].mean(0).tolist() for geom in ids.unique() if geom >= 0}
+    assert seen.keys() == COLOURS.keys()
+    for name, colour in COLOURS.items():
+        assert seen[name] == pytest.approx(colour, abs=1.0), name
+
+
+@pytest.mark.slow
 def test_the_kernel_made_for_the_scene_draws_what_warps_own_does(
     model: mujoco.MjModel, renderer: BatchRenderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,14 +13,32 @@ from embodied.core.hooks import CommandRange
 from embodied.viewer.panel import Asked, Event, Readings
 from embodied.viewer.playback import PUSH_SECONDS, TRAVEL_SECONDS
 from embodied.viewer.player import Player, PlayerSettings
+from policies.training import choices
 from policies.training.choices import PolicyCatalogue
+from tests.kit.task_file import mass
+from tests.kit.training import make_once
 
 HOVER = "swarm/hover"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """Players of one task share its programs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choices, "make", make_once)
+        yield
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A task of a file, which compiles in a moment."""
+    return mass(tmp_path_factory.mktemp("own"))
+
+
 @pytest.fixture
-def player() -> Iterator[Player]:
-    player = Player(PolicyCatalogue(), HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18090))
+def player(own: str) -> Iterator[Player]:
+    catalogue = PolicyCatalogue(given=[(own, "zero")])
+    player = Player(catalogue, HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18090))
     player.open()
     yield player
     player.close()
@@ -111,14 +129,14 @@ def test_a_stick_sets_a_speed_which_is_zero_when_it_is_let_go(player: Player) ->
     np.testing.assert_allclose(np.array(told), [[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
 
 
-def test_policies_and_tasks_are_switched_while_it_plays(player: Player) -> None:
+def test_policies_and_tasks_are_switched_while_it_plays(player: Player, own: str) -> None:
     env = player._playback.env
     ask(player, Event.POLICY, "shipped")
     assert player._playback.env is env  # the same environments do
     player.step()
-    ask(player, Event.TASK, "swarm/landing")
-    assert player._playback.env.name == "swarm/landing"
-    assert player.panel.task.value == "swarm/landing"
+    ask(player, Event.TASK, own)
+    assert player._playback.env.name == f"{own}:Sound"
+    assert player.panel.task.value == own
     player.step()
 
 
@@ -148,18 +166,17 @@ def test_solved_is_shown_only_while_it_is_true(player: Player) -> None:
     assert "12 N" in player.panel.status.content
 
 
-def test_the_pictures_that_a_policy_sees_are_shown() -> None:
-    catalogue = PolicyCatalogue(
-        options={"cameras": ("view",), "resolution": 32}, given=[("manipulation/reach", "zero")]
-    )
-    player = Player(catalogue, "manipulation/reach", "zero", PlayerSettings(port=18092))
+@pytest.mark.usefixtures("painted")
+def test_the_pictures_that_a_policy_sees_are_shown(own: str) -> None:
+    catalogue = PolicyCatalogue(options={"cameras": ("track",), "resolution": 32}, given=[(own, "zero")])
+    player = Player(catalogue, own, "zero", PlayerSettings(port=18092))
     try:
         player.open()
         (image,) = player._playback.pictures(0).values()
         assert image.shape == (32, 32, 3)
         assert image.dtype == np.uint8
         assert image.std() > 1
-        assert list(player.panel._pictures) == ["view"]
+        assert list(player.panel._pictures) == ["track"]
         player.refresh()
     finally:
         player.close()
@@ -182,7 +199,7 @@ def test_where_nothing_can_be_steered_the_panel_says_so(player: Player) -> None:
 
 
 def test_a_person_acts_for_one_of_a_team_and_the_policy_for_the_others() -> None:
-    player = Player(PolicyCatalogue(), "swarm/swap", "shipped", PlayerSettings(pilot=2, port=18093))
+    player = Player(PolicyCatalogue(), "swarm/swap", "shipped", PlayerSettings(2, pilot=2, port=18093))
     try:
         player.open()
         playback = player._playback
