@@ -44,11 +44,12 @@ def random_model(seed: int) -> mujoco.MjModel:
     return spec.compile()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [0, 9, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (*range(1, 9), 10, 11))]
+)
 def test_derived_constants_equal_mj_set_const(seed: int) -> None:
     model = random_model(seed)
-    if not model.nv:
-        pytest.skip("every body is welded")
+    assert model.nv, "every body is welded"
     rng = np.random.default_rng(100 + seed)
     changed = model.__copy__()
     changed.body_mass[1:] *= rng.uniform(0.5, 2.0, model.nbody - 1)

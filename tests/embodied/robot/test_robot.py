@@ -43,6 +43,7 @@ def test_a_quadruped_stands_on_four_feet_below_its_hips(written: Path) -> None:
         assert part.low < part.home < part.high
 
 
+@pytest.mark.usefixtures("any_pose")
 @pytest.mark.parametrize("scale", [0.3, 3.0])
 def test_servos_grow_with_the_motors(written: Path, scale: float) -> None:
     written.write_text(quadruped())
@@ -53,6 +54,7 @@ def test_servos_grow_with_the_motors(written: Path, scale: float) -> None:
     assert other.kv > usual.kv if scale > 1 else other.kv < usual.kv
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_an_arm_reaches_with_what_carries_its_fingers(written: Path) -> None:
     fingers = "".join(
         LINK.format(name=f"finger{side}", mass=0.05, shape="")
@@ -65,6 +67,7 @@ def test_an_arm_reaches_with_what_carries_its_fingers(written: Path) -> None:
     assert [part.slides for part in robot.joints] == [False] * 4 + [True] * 2
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_a_mimic_is_no_joint_of_its_own(written: Path) -> None:
     follower = LINK.format(name="b", mass=0.05, shape="") + joint("fb", "link4", "b", type="prismatic").replace(
         "</joint>", '<mimic joint="j1" multiplier="-1"/></joint>'
@@ -96,13 +99,31 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+QUICK = ("a1/a1.urdf", "quadruped/spirit40.urdf", "xarm/xarm6_robot.urdf", "franka_panda/panda.urdf")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in STRANGERS]
+)
 def test_models_of_pybullet_data_are_understood(name: str) -> None:
     folder = Path(pytest.importorskip("pybullet_data").getDataPath())
     robot = Robot.load(folder / name)
     assert (robot.kind, len(robot.joints), len(robot.feet)) == STRANGERS[name]
 
 
+def test_models_of_all_kinds_of_pybullet_data_are_understood_or_refused_in_one_line() -> None:
+    folder = Path(pytest.importorskip("pybullet_data").getDataPath())
+    said = {
+        name: refusal(folder / name) for name in ("mjcf/ant.xml", "mjcf/capsule.xml", "table/table.urdf", "r2d2.urdf")
+    }
+    assert not said["mjcf/ant.xml"]
+    assert "capsule.xml: no joint that a motor could turn and no rotors: an object" in said["mjcf/capsule.xml"]
+    assert said["table/table.urdf"]
+    assert said["r2d2.urdf"]
+    assert not [line for line in said.values() if "\n" in line or len(line) > 700]
+
+
+@pytest.mark.slow
 def test_every_model_of_pybullet_data_is_understood_or_refused_in_one_line() -> None:
     folder = Path(pytest.importorskip("pybullet_data").getDataPath())
     files = [path for path in sorted(folder.rglob("*.urdf")) if "random_urdfs" not in path.parts]
@@ -129,6 +150,7 @@ def refusal(file: Path) -> str:
     return ""
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_a_description_goes_before_what_is_derived(written: Path) -> None:
     written.write_text(quadruped())
     (written.parent / NAME).write_text('home = { "*_knee" = -1.2 }\neffort = { "*" = 12 }\nkp = { "leg1_hip" = 99 }\n')
@@ -151,12 +173,14 @@ def test_what_write_writes_says_the_same_again(written: Path, capsys: pytest.Cap
     assert "exists already" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_another_models_description_is_not_used(written: Path) -> None:
     written.write_text(quadruped())
     (written.parent / NAME).write_text('file = "other.urdf"\nkind = "arm"\n')
     assert Robot.load(written).kind is Kind.LEGGED
 
 
+@pytest.mark.usefixtures("any_pose")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -179,6 +203,7 @@ def test_descriptions_that_lie_are_refused(written: Path, text: str, message: st
         Robot.load(written)
 
 
+@pytest.mark.usefixtures("any_pose")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -212,6 +237,7 @@ def test_files_that_lie_are_refused_in_one_line(written: Path, text: str, messag
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_what_is_mended_and_what_looks_wrong_is_said(written: Path) -> None:
     written.write_text(
         quadruped(effort="2").replace('<mass value="0.3"/>', '<mass value="0"/>').replace("<axis", "<axis ")
@@ -221,6 +247,7 @@ def test_what_is_mended_and_what_looks_wrong_is_said(written: Path) -> None:
     assert any("too weak" in line for line in robot.warnings)
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
     folder = tmp_path / "q_description"
     (folder / "meshes").mkdir(parents=True)
@@ -235,6 +262,7 @@ def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
         Robot.load(file)
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written.write_text(quadruped())
     assert command.main([str(written), "--picture", str(tmp_path / "q.png")]) == 0

@@ -15,6 +15,8 @@ from embodied.robot.files.fit import fitted
 from embodied.robot.files.meshes import find_mesh, readable_mesh, vertices_of
 from tests.kit.robots import MESH, quadruped
 
+pytestmark = pytest.mark.usefixtures("any_pose")
+
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], float)
 FACES = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
 DAE = """<?xml version="1.0" encoding="utf-8"?>

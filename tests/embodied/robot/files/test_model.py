@@ -11,6 +11,8 @@ from embodied.errors import EmbodiedError
 from embodied.robot import Kind, Robot
 from tests.kit.robots import BALL, arm, joint, quadruped
 
+pytestmark = pytest.mark.usefixtures("any_pose")
+
 INERTIA = '<inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/>'
 ACTUATED = "<actuator>{}</actuator>"
 
