@@ -22,6 +22,11 @@ class Scene:
         self.timing = Timing(dt, 1, 1.0)
 
 
+def held(**parts: Any) -> Control:
+    """A control of numpy arrays, as engines take it."""
+    return Control(**parts)
+
+
 def readings(task: Any, engine: str, starts: ResetState[Any], controls: Control, substeps: int) -> list[World]:
     """The worlds of N environments at their start and after each control (steps, N, ...), so many substeps each.
 

@@ -10,12 +10,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from embodied.core.hooks import Timing
 from embodied.core.scenes import compile_spec, compose
 from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.pybullet.quaternions import wxyz_from_xyzw, xyzw_from_wxyz
 from embodied.errors import EngineError
+from tests.kit.physics import Scene
 
 pytest.importorskip("pybullet", exc_type=ImportError)
 pytestmark = pytest.mark.timeout(120)
@@ -78,14 +78,6 @@ ARM = """
 BOX = "<mujoco><worldbody>{}</worldbody>{}</mujoco>"
 FREE = "<body name='b' pos='0 0 1'><freejoint/><geom name='g' size='.1'/>{}</body>"
 HINGE = "<body><joint name='j' {}/><geom name='g' size='.1'/><site name='s'/></body>"
-
-
-class Scene:
-    """A model as engines take it, without a task around it."""
-
-    def __init__(self, model: str | mujoco.MjModel, dt: float) -> None:
-        self.model = mujoco.MjModel.from_xml_string(model) if isinstance(model, str) else model
-        self.timing = Timing(dt, 1, 1.0)
 
 
 def begun(scene: Any, engine: str, qpos: Any, qvel: Any, **fields: Any) -> Any:
