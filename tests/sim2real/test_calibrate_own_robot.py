@@ -56,13 +56,13 @@ def strange_quadruped(tmp_path: Path) -> Path:
 def test_a_joint_of_a_strangers_robot_is_recovered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`tests/journeys/test_log_to_twin.py` has an arm of three, excited as we excite it, of which nothing is fixed."""
     file = tmp_path / "strange.urdf"
-    file.write_text(arm(joints=1))
-    twin = twin_of(file, ARM[:1])
+    file.write_text(arm(joints=3))
+    twin = twin_of(file, ARM)
     names = [parameter.name for parameter in twin.parameters]
     truth = np.array([parameter.nominal for parameter in twin.parameters])
     truth[names.index("j1.friction")], truth[names.index("j1.damping")], truth[names.index("delay")] = 0.6, 0.15, 0.01
     time = np.arange(600) / 200
-    targets = 0.5 * np.sin(2 * np.pi * (0.3 + 0.6 * time) * time)[:, None]
+    targets = 0.5 * np.sin(2 * np.pi * (0.3 + 0.6 * time) * time)[:, None] * [1.0, 0.8, 0.6]
     log = logs.played(twin, truth, time, targets, NOISE, np.random.default_rng(0))
     write_log(tmp_path / "run.mcap", log)
     words = [str(tmp_path / "run.mcap"), "--robot", str(file), "--out", str(tmp_path / "twin")]
@@ -130,9 +130,25 @@ def test_what_the_log_lacks_stands_at_home(strange_quadruped: Path) -> None:
         np.testing.assert_allclose(ours.body(foot).xmat, theirs.body(foot).xmat, atol=1e-6)
 
 
-def make_task(file: Path) -> Any:
-    kind: Any = join_content()["locomotion/velocity"].load()
+def make_task(file: Path, name: str = "locomotion/velocity") -> Any:
+    kind: Any = join_content()[name].load()
     return kind(kind.config_type(robot=str(file), without=("all",)))
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]:
+    """Of two robots the task as it was calibrated, and how an episode of it begins."""
+
+    def begin(robot: str) -> tuple[Any, Any]:
+        file = tmp_path_factory.mktemp(robot) / ("spot.urdf" if robot == "quadruped" else "strange.urdf")
+        file.write_text(quadruped() if robot == "quadruped" else arm())
+        joints = HIPS if robot == "quadruped" else ("j1", "j2", "j3", "j4")
+        result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009, armature=0.008)
+        own = make_task(file, *(["manipulation/track-pose"] if robot == "arm" else []))
+        task: Any = calibrated(own, result)
+        return task, jax.jit(task.reset)(jax.random.key(0))
+
+    return {robot: begin(robot) for robot in ("quadruped", "arm")}
 
 
 def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
@@ -145,29 +161,19 @@ def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
     return Calibration(twin.name, estimates, covariance, (), (), 0.002, 1.0, 1.0, True)
 
 
-def test_a_task_gets_what_was_calibrated(strange_quadruped: Path) -> None:
-    twin = twin_of(strange_quadruped, HIPS)
-    result = calibration_of(twin, friction=0.6, encoder_bias=0.01, delay=0.009, armature=0.008)
-    own = make_task(strange_quadruped)
-    task = calibrated(own, result)
+def test_a_task_gets_what_was_calibrated(begun: dict[str, tuple[Any, Any]]) -> None:
+    task, start = begun["quadruped"]
     hips = [int(task.model.joint(hip).dofadr[0]) for hip in HIPS]
     np.testing.assert_allclose(task.model.dof_frictionloss[hips], 0.6)
-    start = task.reset(jax.random.key(0))
     np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[hips], 0.6, atol=1e-4)
     np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[hips], 0.008, atol=1e-4)
-    biased = np.isin(np.array(own.robot.joint_names), HIPS)
+    biased = np.isin(np.array(task.robot.joint_names), HIPS)
     np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01 * biased, atol=1e-4)
     assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
 
 
-def test_an_arms_task_gets_what_was_calibrated(tmp_path: Path) -> None:
-    file = tmp_path / "strange.urdf"
-    file.write_text(arm())
-    joints = ("j1", "j2", "j3", "j4")
-    result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009)
-    kind: Any = join_content()["manipulation/track-pose"].load()
-    task = calibrated(kind(kind.config_type(robot=str(file), without=("all",))), result)
-    start = task.reset(jax.random.key(0))
+def test_an_arms_task_gets_what_was_calibrated(begun: dict[str, tuple[Any, Any]]) -> None:
+    _, start = begun["arm"]
     np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"]), 0.6, atol=1e-4)
     np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01, atol=1e-4)
     assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)

@@ -181,7 +181,8 @@ def test_a_file_that_was_moved_is_asked_for_and_found(copied: tuple[Path, Path])
         model_of(contract, ModelMismatch())
     with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
         model_of(contract, ModelMismatch(), moved / "none.urdf")
-    assert deploy.main([str(folder), *FAST, "--robot-file", str(moved / "renamed.urdf")]) == 0
+    settings = deploy.parse([str(folder), "--no-realtime", "--robot-file", str(moved / "renamed.urdf")])
+    assert registry.connect("mujoco", contract, settings.driver).read().joint_pos is not None
 
 
 def test_a_file_that_was_changed_is_refused(copied: tuple[Path, Path]) -> None:
