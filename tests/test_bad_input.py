@@ -98,16 +98,15 @@ def tried(kind: str, seed: int, good: Path, scratch: Path, monkeypatch: pytest.M
 def test_a_damaged_file_does_not_break_the_program(
     kind: str, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [tried(kind, seed, good, tmp_path, monkeypatch) for seed in range(77_000, 77_012)]
+    rows = [tried(kind, seed, good, tmp_path, monkeypatch) for seed in range(77_000, 77_030)]
     assert not [row for row in rows if bad_input.is_fault(row)]
-    assert "refused" in {row["ended"] for row in rows} or "exit 2" in {row["ended"] for row in rows}
+    assert "refused" in {row["ended"] for row in rows} or "log" in kind
 
 
-@pytest.mark.parametrize("part", range(3))
 def test_a_bad_command_line_does_not_break_the_program(
-    part: int, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [tried(COMMAND, seed, good, tmp_path, monkeypatch) for seed in range(77_000 + 10 * part, 77_010 + 10 * part)]
+    rows = [tried(COMMAND, seed, good, tmp_path, monkeypatch) for seed in range(77_000, 77_060)]
     assert not [row for row in rows if bad_input.is_fault(row)]
     assert {row["ended"] for row in rows} == {"exit 2"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,8 +24,7 @@ from policies.vla import compare
 from policies.vla.comparison.difference import BehaviourDifference, BehaviourSummary
 from sim2real import excitation, preflight
 from sim2real.checks.findings import Finding, Severity
-
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+from tests.kit.commands import on_terminal, plain
 
 
 def of_tasks() -> None:
@@ -106,10 +104,9 @@ def test_a_table_fits(
     piped = capsys.readouterr()
     assert piped.out
     assert not set("│┃╭─━\x1b…") & set(piped.out)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
+    on_terminal(monkeypatch)
     shown()
-    drawn = COLOURS.sub("", capsys.readouterr().out)
+    drawn = plain(capsys.readouterr().out)
     lines = [line for line in drawn.splitlines() if "look at" not in line]  # findings are sentences, which are not cut
     assert max(map(len, lines)) <= 80
     names = [row.partition("\t")[0] for row in piped.out.splitlines() if "\t" in row]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,18 +20,28 @@ RECORD = {
 }  # fmt: skip
 
 
-def test_the_page_is_what_the_files_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(read()), "run python -m benchmarks.results_page"
+@pytest.fixture(scope="module")
+def records() -> Mapping[str, Any]:
+    return read()
+
+
+@pytest.fixture(scope="module")
+def written(records: Mapping[str, Any]) -> str:
+    return page(records)
+
+
+def test_the_page_is_what_the_files_say(written: str) -> None:
+    assert PAGE.read_text(encoding="utf-8") == written, "run python -m benchmarks.results_page"
 
 
 @pytest.mark.parametrize("path", figures.PAGES, ids=lambda path: path.name)
-def test_figures_in_prose_are_what_the_files_say(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == figures.refreshed(path, read()), "run python -m benchmarks.results_page"
+def test_figures_in_prose_are_what_the_files_say(path: Path, records: Mapping[str, Any]) -> None:
+    assert path.read_text(encoding="utf-8") == figures.refreshed(path, records), "run python -m benchmarks.results_page"
 
 
-def test_every_file_has_a_row() -> None:
+def test_every_file_has_a_row(records: Mapping[str, Any]) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert not [name for name in read() if f"{LINK}{name}.json" not in text]
+    assert not [name for name in records if f"{LINK}{name}.json" not in text]
 
 
 def test_seeds_share_a_row() -> None:

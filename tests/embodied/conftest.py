@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.commands import on_terminal
 from tests.kit.painter import painted as painted
 
 SOFTWARE = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
@@ -28,3 +29,8 @@ def browser() -> Iterator[Any]:
             pytest.skip(f"no browser: {str(error).splitlines()[0]}")
         yield found
         found.close()
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_terminal(monkeypatch)

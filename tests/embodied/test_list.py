@@ -1,7 +1,6 @@
 """`embodied list`: a line for each task, for people and for other programs."""
 
 import json
-import re
 
 import pytest
 
@@ -9,14 +8,7 @@ from embodied import list as listing
 from embodied.engines import ENGINES, SUMMARIES
 from embodied.registry import join_content
 from policies.registry import ALGORITHMS
-
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
+from tests.kit.commands import on_terminal, plain, refused, run
 
 
 def test_a_pipe_gets_a_line_for_each_task(capsys):
@@ -27,16 +19,17 @@ def test_a_pipe_gets_a_line_for_each_task(capsys):
     assert f"{len(join_content())} tasks" in said.err
 
 
-def test_a_terminal_gets_tasks_without_variants_in_80_columns(capsys, terminal):
-    assert listing.main([]) == 0
-    lines = COLOURS.sub("", capsys.readouterr().out).splitlines()
+def narrow(*words: str) -> list[str]:
+    """The lines of a list on a terminal, none of which is too wide."""
+    lines = plain(run(listing.main, *words).out).splitlines()
     assert max(map(len, lines)) <= 80
+    return lines
+
+
+def test_a_terminal_gets_tasks_without_variants_in_80_columns(terminal):
     registry = join_content()
-    assert listed(lines) == [name for name in registry if registry[name].variant_of is None]
-    assert listing.main(["--all"]) == 0
-    lines = COLOURS.sub("", capsys.readouterr().out).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert listed(lines) == list(registry)
+    assert listed(narrow()) == [name for name in registry if registry[name].variant_of is None]
+    assert listed(narrow("--all")) == list(registry)
 
 
 def listed(lines: list[str]) -> list[str]:
@@ -61,16 +54,16 @@ def test_words_choose(words, expected, other, capsys):
     assert other not in said
 
 
-def test_words_that_nothing_has_suggest(capsys):
-    with pytest.raises(SystemExit):
-        listing.main(["hovr"])
-    assert "unknown task 'hovr'; did you mean 'swarm/hover'?" in capsys.readouterr().err
-
-
-def test_a_file_that_does_not_exist_is_named_as_one(capsys):
-    with pytest.raises(SystemExit):
-        listing.main(["no_such_task.py"])
-    assert "no_such_task.py' does not exist" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["hovr"], "unknown task 'hovr'; did you mean 'swarm/hover'?"),
+        (["no_such_task.py"], "no_such_task.py' does not exist"),
+        (["--engines", "mujco"], "unknown engine 'mujco'; did you mean 'mujoco'?"),
+    ],
+)
+def test_words_that_nothing_has_suggest(words, said):
+    assert said in refused(listing.main, *words)
 
 
 @pytest.mark.parametrize(
@@ -84,27 +77,19 @@ def test_what_else_there_is(flag, names, capsys, monkeypatch):
     assert all(row["summary"] for row in rows)
     assert listing.main([flag]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    assert listing.main([flag]) == 0
-    assert max(map(len, COLOURS.sub("", capsys.readouterr().out).splitlines())) <= 80
+    on_terminal(monkeypatch)
+    assert narrow(flag)
 
 
 def test_words_choose_among_what_else_there_is(capsys):
     assert listing.main(["--robots", "quadruped"]) == 0
     names = [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["robot", "go1", "go2"]
-    with pytest.raises(SystemExit):
-        listing.main(["--engines", "mujco"])
-    assert "unknown engine 'mujco'; did you mean 'mujoco'?" in capsys.readouterr().err
 
 
 def test_every_engine_is_described():
     assert list(SUMMARIES) == list(ENGINES)
 
 
-def test_a_task_in_full_fits_80_columns(capsys, terminal):
-    assert listing.main(["swarm/hover"]) == 0
-    lines = COLOURS.sub("", capsys.readouterr().out).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert any("commands reach the rotors late" in line for line in lines)
+def test_a_task_in_full_fits_80_columns(terminal):
+    assert any("commands reach the rotors late" in line for line in narrow("swarm/hover"))

@@ -77,7 +77,7 @@ def test_make_takes_a_file(folder: Path) -> None:
 
 def test_a_run_lies_by_file_and_class_with_a_copy_of_the_file(lab: tuple[Path, Path, str], at_run: str) -> None:
     assert (Path(at_run) / "mass.py").read_text() == SOUND
-    assert Run.open(at_run).task == f"{lab[0]}/mass.py:Sound"
+    assert Run.open(Path(at_run)).task == f"{lab[0]}/mass.py:Sound"
     assert json.loads(Path("result.json").read_text())["task"] == "mass.py:Sound"
     assert str(lab[0]) not in Path("result.json").read_text()
     assert f"python -m embodied.evaluate mass.py:Sound --policy {at_run}" in " ".join(lab[2].split())

@@ -6,10 +6,13 @@ import contextlib
 import dataclasses
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("jax", "torch", "mujoco", "numpy", "warp")
@@ -49,6 +52,17 @@ def run(main: Main, *words: str) -> Said:
 def refused(main: Main, *words: str) -> str:
     """The only line with which a command refuses these words; it exits with 2."""
     return run(main, *words).error
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands print as on a terminal of 80 columns."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def plain(text: str) -> str:
+    """What is read of a text on a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def environment(*folders: Path, **variables: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Tables: whole names, 80 columns on a terminal, tabs in a pipe; results on standard output alone."""
 
 import random
-import re
 import string
 from pathlib import Path
 
@@ -11,20 +10,13 @@ from rich.text import Text
 from embodied import cli
 from embodied.cli import Table
 from embodied.evaluation import tables
-
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
+from tests.kit.commands import plain
 
 
 def drawn_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     said = capsys.readouterr()
     assert said.err == ""
-    return COLOURS.sub("", said.out).splitlines()
+    return plain(said.out).splitlines()
 
 
 def word(generator: random.Random, longest: int) -> str:
@@ -67,8 +59,8 @@ def test_lines_stay_whole(capsys, terminal):
     cli.show(path)
     cli.say(path)
     said = capsys.readouterr()
-    assert COLOURS.sub("", said.out) == f"{path}\n"
-    assert COLOURS.sub("", said.err) == f"{path}\n"
+    assert plain(said.out) == f"{path}\n"
+    assert plain(said.err) == f"{path}\n"
 
 
 def test_notes_go_to_standard_error_alone(capsys):

@@ -144,6 +144,12 @@ def test_checks_pass_on_toys(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert check.run(examination.REHEARSAL)
 
 
+def test_checks_run_on_the_engine_that_a_gpu_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "make", lambda *given, **told: (*given, told))
+    assert examination.fused("swarm/hover", 4) == ("swarm/hover", 4, "rigid", {"seed": 0})
+    assert examination.fused("locomotion/hopper", 4) == ("locomotion/hopper", 4, "mjx", {"seed": 0})
+
+
 def toys(task: str, num_envs: int) -> Env:
     """Stands for `examination.fused`."""
     del task, num_envs

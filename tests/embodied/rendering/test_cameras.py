@@ -1,4 +1,5 @@
 import dataclasses
+from typing import cast
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from embodied.env.vec_env import image_shapes, vector_sizes
 from embodied.errors import UnknownNameError
 from embodied.rendering import cameras
 from embodied.rendering.renderer import BatchRenderer
+from tests.kit.painter import Painter
 from tests.kit.toy_tasks import Speck
 from tests.kit.worlds import toy_world
 
@@ -45,6 +47,15 @@ def test_a_camera_is_an_observation_group(env: Env) -> None:
     assert step.obs[GROUP].shape == obs[GROUP].shape
     assert (step.obs[GROUP] != obs[GROUP]).any()
     assert torch.equal(step.obs[GROUP], step.final_obs[GROUP])
+
+
+@pytest.mark.usefixtures("painted")
+def test_the_renderer_is_told_what_was_asked_for() -> None:
+    env = embodied.make("swarm/hover", 3, "mujoco", cameras=("front", "track"), resolution=SIZE, shadows=True)
+    assert env.cameras is not None
+    asked = cast("Painter", env.cameras.renderer)
+    assert (asked.num_envs, asked.cameras, asked.size) == (3, ("front", "track"), SIZE)
+    assert asked.options["shadows"] is True
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,10 @@ import torch
 from embodied.errors import CheckpointError
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import STATE, TENSORS, latest, load, prune, save, set_aside, steps
+from embodied.storage.runs import Run
+from tests.embodied.storage import killed_saver
+from tests.kit.commands import interpreted
 
-ROOT = Path(checkpoints.__file__).parents[2]
 DTYPES = [getattr(torch, name) for name in sorted(checkpoints.DTYPES)]
 META = {
     "task": "swarm/hover",
@@ -360,12 +361,52 @@ def test_folder_that_cannot_be_made(tmp_path):
     )
 
 
+class Killed(BaseException):
+    """Stands for a kill: from one call to the file system on, none is carried out, those that clean up included."""
+
+
+def die_at_call(patch: pytest.MonkeyPatch, number: int) -> None:
+    done = 0
+
+    def stopping(function):
+        def called(*args, **kwargs):
+            nonlocal done
+            done += 1
+            if done >= number:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return called
+
+    for name in killed_saver.STOPS:
+        patch.setattr(os, name, stopping(getattr(os, name)))
+    patch.setattr(checkpoints, "_write_tensors", stopping(checkpoints._write_tensors))
+
+
+def test_an_end_at_any_call_leaves_a_loadable_checkpoint(tmp_path, monkeypatch):
+    run = Run.create(tmp_path, "test/kill", {})
+    for step in (1, 2, 3):
+        killed_saver.save(run, step)
+    step, calls, killed = 3, 0, True
+    while killed:
+        with monkeypatch.context() as patch:
+            die_at_call(patch, calls + 1)
+            try:
+                killed_saver.save(run, step + 1)
+                killed = False
+            except Killed:
+                calls += 1
+        step = killed_saver.verify(run, at_least=step if killed else step + 1)
+    assert calls >= 12  # mkdir, write, three syncs, rename, two syncs, and those of pruning
+    killed_saver.save(run, step + 1)
+    assert not [path.name for path in run.checkpoints.iterdir() if path.name.startswith(".tmp-")]
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.timeout(120)
 def test_kill_at_any_moment_leaves_a_loadable_checkpoint(tmp_path):
-    script = Path(__file__).with_name("killed_saver.py")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, env=environment)
+    done = interpreted(str(Path(killed_saver.__file__)), str(tmp_path))
     assert done.returncode == 0, done.stderr
     calls, step = map(int, done.stdout.split())
     assert calls >= 12  # mkdir, write, three syncs, rename, two syncs, and those of pruning

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,6 +25,77 @@ def test_without_the_package_it_is_said_how_to_get_it(monkeypatch):
         wandb_logger.require_wandb(WandbMode.OFFLINE)
 
 
+class Refused(Exception): ...
+
+
+class Fake:
+    """Stands for the package `wandb`: it remembers the runs that are begun and what they are told."""
+
+    def __init__(self) -> None:
+        self.errors = SimpleNamespace(Error=Refused)
+        self.runs: list[dict[str, Any]] = []
+        self.refuses = False
+
+    def Settings(self, **settings: Any) -> dict[str, Any]:
+        return settings
+
+    def init(self, **arguments: Any) -> SimpleNamespace:
+        if self.refuses:
+            raise Refused("no login\nfound")
+        told = {"arguments": arguments, "logged": [], "summary": {}, "finished": 0}
+        self.runs.append(told)
+
+        def finish() -> None:
+            told["finished"] += 1
+
+        log = lambda values, step: told["logged"].append((step, values))  # noqa: E731
+        return SimpleNamespace(log=log, summary=told["summary"], finish=finish)
+
+
+@pytest.fixture
+def wandb(monkeypatch) -> Fake:
+    fake = Fake()
+    monkeypatch.setattr(wandb_logger.importlib, "import_module", lambda name: fake)
+    monkeypatch.delenv("WANDB_PROJECT", raising=False)
+    return fake
+
+
+@pytest.mark.parametrize(("mode", "resume"), [(WandbMode.OFFLINE, None), (WandbMode.ONLINE, "allow")])
+def test_a_resumed_run_goes_on_with_the_same_one(wandb, tmp_path, mode, resume):
+    made = Run.create(tmp_path, "swarm/hover", {"seed": 3, "name": "gentle"}, tmp_path / "run")
+    record_twice(made, mode)
+    first, second = wandb.runs
+    assert first["arguments"] == second["arguments"]
+    expected = {"project": "embodied", "name": "gentle/run", "group": "swarm/hover", "dir": str(made.path)}
+    expected |= {"config": made.config, "mode": str(mode), "resume": resume}
+    assert expected.items() <= first["arguments"].items()
+    assert first["arguments"]["settings"] == {"console": "off", "silent": True}
+    assert re.fullmatch("[0-9a-f]{16}", first["arguments"]["id"])
+    assert [[step for step, _ in told["logged"]] for told in wandb.runs] == [[100, 200], [300]]
+    assert first["logged"][1][1]["success"] == 0.2
+    assert [told["summary"] for told in wandb.runs] == [{"final/success": 0.75}] * 2
+    assert [told["finished"] for told in wandb.runs] == [1, 1]
+
+
+def test_what_it_refuses_is_one_line(wandb, tmp_path):
+    wandb.refuses = True
+    run = Run.create(tmp_path, "swarm/hover", {}, tmp_path / "run")
+    logger = WandbLogger(run, WandbMode.ONLINE)
+    with pytest.raises(EmbodiedError, match="--wandb online: no login"):
+        logger.log(1, {"success": 0.0})
+
+
+def record_twice(made: Run, mode: WandbMode) -> None:
+    """A run's metrics, in two parts, and its result."""
+    for steps in ((100, 200), (300,)):
+        run = Run.open(made.path)
+        run.add_logger(WandbLogger(run, mode))
+        for step in steps:
+            run.log(step, {"success": step / 1000, "return": float("nan")})
+        run.write_result({"success": 0.75, "hardware": {"cpu": "x"}})
+        run.close()
+
+
 def reach_nowhere(monkeypatch):
     """Refuse every connection but those within this machine, by which wandb talks to its own process."""
     connect = socket.socket.connect
@@ -34,18 +108,13 @@ def reach_nowhere(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", local)
 
 
+@pytest.mark.slow
 def test_an_offline_run_holds_metrics_settings_and_result(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     reach_nowhere(monkeypatch)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path / "elsewhere"))
     made = Run.create(tmp_path, "swarm/hover", {"seed": 3, "name": "gentle"}, tmp_path / "run")
-    for steps in ((100, 200), (300,)):
-        run = Run.open(made.path)
-        run.add_logger(WandbLogger(run, WandbMode.OFFLINE))
-        for step in steps:
-            run.log(step, {"success": step / 1000, "return": float("nan")})
-        run.write_result({"success": 0.75, "hardware": {"cpu": "x"}})
-        run.close()
+    record_twice(made, WandbMode.OFFLINE)
     parts = list((made.path / "wandb").glob("offline-run-*/*.wandb"))
     assert len(parts) == 2
     assert len({part.name for part in parts}) == 1  # one run of two parts
