@@ -92,7 +92,7 @@ def test_the_step_size_falls_to_nothing():
     assert not torch.equal(learner.optimizer.vector, before)
 
 
-@pytest.mark.parametrize(("steps", "share"), [(7_680, 0.95), pytest.param(30_000, 1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("steps", "share"), [(2_304, 0.95), pytest.param(30_000, 1.0, marks=pytest.mark.slow)])
 def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once(steps: int, share: float):
     def knowing(obs: Mapping[str, Tensor]) -> Tensor:
         return env.position[:, :1].sign()

@@ -29,7 +29,7 @@ def run(steps: int) -> Any:
     return train(env, QUICK, total_steps=steps, adviser=told(env)).policy
 
 
-@pytest.mark.parametrize(("steps", "aims"), [(480, 0.7), pytest.param(2_000, 0.9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("steps", "aims"), [(256, 0.7), pytest.param(2_000, 0.9, marks=pytest.mark.slow)])
 def test_it_sees_what_the_expert_is_told(steps: int, aims: float):
     policy = run(steps)
     assert isinstance(policy, PixelPolicy)

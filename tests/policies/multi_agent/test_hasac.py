@@ -22,8 +22,7 @@ CONFIG: HASACConfig = CONFIGS["hasac"]
 
 def test_with_one_agent_it_is_sac_bit_for_bit():
     small = {**ACTOR_CRITIC, "warm_up": 64, "batch_size": 32, "temperature_learning_rate": 3e-3}
-    alone = train(PointMass(8), SACConfig(**small), total_steps=8 * 96)
-    team = train(PointMass(8), HASACConfig(**small), total_steps=8 * 96)
+    alone, team = (train(PointMass(8), kind(**small), total_steps=8 * 40) for kind in (SACConfig, HASACConfig))
     obs = PointMass(32, 3).reset()["policy"]
     assert torch.equal(alone.policy.network(obs), team.policy.network(obs))
     states = [trees.flatten(trainer.state()) for trainer in (alone, team)]

@@ -63,9 +63,9 @@ class Aimless(PointMass):
         return dataclasses.replace(step, reward=torch.zeros_like(step.reward))
 
 
-def spread(config: PPOConfig) -> float:
+def spread(config: PPOConfig, iterations: int) -> float:
     """How far from the origin a point of which nothing is asked gets in an episode, m."""
-    trainer = train(Aimless(64, seed=3), config, total_steps=60 * 8 * 64)
+    trainer = train(Aimless(32, seed=3), config, total_steps=iterations * config.unroll * 32)
     env = Aimless(256, seed=4)
     obs = env.reset()
     for _ in range(env.max_episode_steps - 1):
@@ -74,7 +74,8 @@ def spread(config: PPOConfig) -> float:
 
 
 def test_where_nothing_is_rewarded_it_goes_where_others_stay():
-    assert spread(QUICK) > 1.2 * spread(dataclasses.replace(QUICK, curiosity=CuriosityConfig()))
+    brisk = dataclasses.replace(QUICK, learning_rate=3e-3)
+    assert spread(brisk, 15) > 2 * spread(dataclasses.replace(brisk, curiosity=CuriosityConfig()), 15)
 
 
 def test_it_says_what_it_paid_and_pays_nothing_by_default():

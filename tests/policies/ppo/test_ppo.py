@@ -37,7 +37,7 @@ def make(config: PPOConfig = QUICK, num_envs: int = 64, seed: int = 0) -> PPO:
 
 
 def test_a_learner_starts_from_another_policy_and_goes_on_learning():
-    teacher = train(PointMass(64), QUICK, total_steps=10 * 8 * 64).algorithm.policy
+    teacher = train(PointMass(64), QUICK, total_steps=3 * 8 * 64).algorithm.policy
     trainer = Trainer(PointMass(64, seed=5), QUICK, total_steps=10_000, seed=5)
     trainer.algorithm.start_from(teacher)
     obs = torch.randn(20, 4)[:, : teacher.observation_size]
@@ -138,9 +138,9 @@ def test_adaptive_rate_follows_the_divergence_within_its_bounds():
 
 def test_the_policy_moves_by_the_divergence_that_is_desired():
     ppo = make(dataclasses.replace(QUICK, epochs=4, schedule=Schedule.ADAPTIVE, learning_rate=1e-4, desired_kl=0.004))
-    found = [ppo.update(rollout(ppo)) for _ in range(60)]
+    found = [ppo.update(rollout(ppo)) for _ in range(45)]
     assert found[0]["kl"] < 0.001
-    assert sum(update["kl"] for update in found[40:]) / 20 == pytest.approx(0.004, rel=0.3)
+    assert sum(update["kl"] for update in found[30:]) / 15 == pytest.approx(0.004, rel=0.3)
 
 
 def test_linear_rate_reaches_zero_with_the_training():

@@ -11,7 +11,7 @@ import torch
 from embodied.errors import EmbodiedError
 from policies.vla.action_chunks import ChunkedPolicy
 from policies.vla.model.config import Head
-from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, shown, untrained
+from tests.kit.vla import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 DEMONSTRATIONS = shown([episode(0), episode(1)])
 
@@ -83,11 +83,11 @@ def test_where_an_episode_begins_it_looks_afresh_and_the_others_go_on():
 
 def test_it_is_deterministic_at_temperature_zero_and_by_its_seed_above():
     for head in Head:
-        assert torch.equal(run(2, {})[0], run(2, {})[0])
-        warm = run(2, {}, temperature=1.0, head=head)[0]
-        assert torch.equal(warm, run(2, {}, temperature=1.0, head=head)[0])
+        assert torch.equal(run(2, {}, 3, head=head)[0], run(2, {}, 3, head=head)[0])
+        warm = run(2, {}, 3, temperature=1.0, head=head)[0]
+        assert torch.equal(warm, run(2, {}, 3, temperature=1.0, head=head)[0])
         assert warm.abs().max() <= 1
-    assert not torch.equal(run(2, {})[0], run(2, {}, temperature=1.0)[0])
+    assert not torch.equal(run(2, {}, 3)[0], run(2, {}, 3, temperature=1.0)[0])
 
 
 def test_an_episode_is_told_when_it_begins_and_hears_that_until_the_next():

@@ -20,7 +20,7 @@ from policies.vla.data.normalization import Normalization
 from policies.vla.model.config import SIZES, Head, Size
 from policies.vla.model.network import VLANetwork
 from policies.vla.policy import VLAPolicy
-from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, shown, untrained
+from tests.kit.vla import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/right")])
 

@@ -28,8 +28,7 @@ from policies.vla.reinforcement.session import speeds
 from policies.vla.reinforcement.settings import Settings
 from policies.vla.reinforcement.timing import Phase
 from policies.vla.rl_finetune import main, vla_policy
-from tests.policies.vla.reinforcement.toy_task import COARSE
-from tests.policies.vla.toy_demonstrations import episode
+from tests.kit.vla import COARSE, episode
 
 TASK = "manipulation/reach"
 FEW = (

@@ -18,10 +18,10 @@ from embodied.storage.runs import Run
 from policies.vla.data.demonstrations import EpisodeSelection, load_demonstrations
 from policies.vla.fine_tuning.settings import Settings
 from policies.vla.train import main
-from tests.policies.vla.toy_demonstrations import episode
+from tests.kit.vla import episode
 
 INFO = DatasetInfo(20, ("front", "wrist"), (32, 32), ("x", "y", "z"), ("a", "b"))
-BRIEF = ["--tuning.batch-size", "4", "--tuning.held-out", "0", "--device", "cpu"]
+BRIEF = ["--tuning.batch-size", "4", "--tuning.held-out", "0", "--device", "cpu", "--size", "micro"]
 
 
 @pytest.fixture

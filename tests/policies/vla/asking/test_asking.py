@@ -38,7 +38,7 @@ from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.fine_tuning.session import FINGERPRINT, FineTuningSession, document_of
 from policies.vla.fine_tuning.settings import FineTuningConfig
 from policies.vla.settings import stored_settings
-from tests.policies.vla.toy_demonstrations import episode, shown, untrained
+from tests.kit.vla import episode, shown, untrained
 
 N, SIDE = 10, 32
 SMALL = dataclasses.replace(ASKER, width=48, channels=(8, 16, 32), text_width=32, text_buckets=64)
@@ -94,10 +94,10 @@ def test_labels_are_what_the_simulation_knows() -> None:
 def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any) -> None:
     env = Spots()
     tuning = FineTuningConfig(
-        batch_size=32, learning_rate=2e-3, warmup=10, shift=0, validation_interval=50, bfloat16=False
+        batch_size=32, learning_rate=4e-3, warmup=10, shift=0, validation_interval=25, bfloat16=False
     )
-    settings = TrainSettings(steps=130, tuning=tuning, network=SMALL)
-    demonstrations = Demonstrations.of(make_scenes(cast("Env", env), 400, seed=0), env.control_dt)
+    settings = TrainSettings(steps=50, tuning=tuning, network=SMALL)
+    demonstrations = Demonstrations.of(make_scenes(cast("Env", env), 200, seed=0), env.control_dt)
     session = make_session(demonstrations, settings)
     assert session.train(Run.create(tmp_path, "asking", {}, tmp_path / "run"), "asker")
     policy = session.tuning.policy

@@ -10,7 +10,7 @@ from embodied.errors import EmbodiedError, UnknownNameError
 from policies.vla.data.chunk_dataset import ChunkDataset
 from policies.vla.data.demonstrations import EpisodeSelection
 from policies.vla.data.normalization import Normalization
-from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, episode, shown
+from tests.kit.vla import LEFT, RIGHT, episode, shown
 
 
 def test_a_moment_is_what_was_seen_and_what_was_done_from_then_on():

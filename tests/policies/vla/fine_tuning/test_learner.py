@@ -17,7 +17,7 @@ from policies.vla.fine_tuning.settings import FineTuningConfig
 from policies.vla.model.config import Head, VLAConfig
 from policies.vla.model.token_head import tokenize
 from policies.vla.policy import VLAPolicy
-from tests.policies.vla.toy_demonstrations import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
+from tests.kit.vla import LEFT, QUICK, RIGHT, SMALL, episode, shown, untrained
 
 COARSE = dataclasses.replace(SMALL, bins=16, chunk=4)
 POINTING = dataclasses.replace(COARSE, keypoints=1)
@@ -45,20 +45,22 @@ def plans(policy: VLAPolicy, made: FineTuning, instruction: str | None = None):
     return policy.plan(obs | {"proprio": batch.state}, policy.encode_instructions(told)), batch
 
 
-def test_two_episodes_are_learned_by_heart():
+@pytest.mark.parametrize(("steps", "share"), [(40, 0.35), pytest.param(150, 0.95, marks=pytest.mark.slow)])
+def test_two_episodes_are_learned_by_heart(steps, share):
     demonstrations = shown([episode(0, length=6), episode(1, length=8)])
-    made = taught(demonstrations, tuning=FEW)
+    made = taught(demonstrations, steps=steps, tuning=FEW)
     planned, batch = plans(made.policy, made)
     unit, bins = made.policy.normalization.normalize_action, COARSE.bins
     same = tokenize(unit(planned), bins) == tokenize(unit(batch.action), bins)
-    assert same[batch.valid].float().mean() > 0.95
+    assert same[batch.valid].float().mean() > share  # of 16 bins; untrained: 0.06
 
 
-def test_the_flow_head_learns_too():
+@pytest.mark.parametrize(("steps", "error"), [(30, 0.35), pytest.param(150, 0.2, marks=pytest.mark.slow)])
+def test_the_flow_head_learns_too(steps, error):
     demonstrations = shown([episode(0, length=6), episode(1, length=8)])
-    made = taught(demonstrations, dataclasses.replace(SMALL, head=Head.FLOW, chunk=4), tuning=FEW)
+    made = taught(demonstrations, dataclasses.replace(SMALL, head=Head.FLOW, chunk=4), steps, FEW)
     planned, batch = plans(made.policy, made)
-    assert (planned - batch.action).abs()[batch.valid].mean() < 0.2  # untrained: 0.7
+    assert (planned - batch.action).abs()[batch.valid].mean() < error  # untrained: 0.7
 
 
 def test_the_same_picture_with_other_words_is_another_action():
@@ -127,11 +129,11 @@ def pointed(number: int, *, length: int = 12) -> Episode:
 
 
 def test_it_learns_to_point_where_demonstrations_say_what_is_meant():
-    demonstrations = shown([pointed(number) for number in range(30)])
+    demonstrations = shown([pointed(number) for number in range(12)])
     assert demonstrations.keypoints == 1
-    tuning = dataclasses.replace(QUICK, held_out=0.2, validation_interval=4)
-    made = FineTuning(untrained(demonstrations, POINTING), demonstrations, tuning, 60)
-    found = [made.step() for _ in range(60)]
+    tuning = dataclasses.replace(QUICK, held_out=0.2, validation_interval=4, batch_size=16)
+    made = FineTuning(untrained(demonstrations, POINTING), demonstrations, tuning, 40)
+    found = [made.step() for _ in range(12)]
     pointing = [metrics["held_out_pointing"] for metrics in found if "held_out_pointing" in metrics]
     assert pointing[-1] < 0.6 * pointing[0]
 

@@ -13,7 +13,7 @@ from policies.vla.data.normalization import Normalization
 from policies.vla.data.robot_spec import TrainingTask
 from policies.vla.model.pretrained import PretrainedFolders, check_folder
 from policies.vla.policy import VLAPolicy
-from tests.policies.vla.toy_demonstrations import LEFT, RIGHT, SMALL, episode, shown
+from tests.kit.vla import LEFT, RIGHT, SMALL, episode, shown
 
 NEEDED = ("config.json", "preprocessor_config.json")
 

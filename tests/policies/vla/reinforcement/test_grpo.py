@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from policies.vla.reinforcement.grpo import GRPOEstimator, group_advantage, group_std
-from tests.policies.vla.reinforcement.toy_task import BRIEF, fresh_policy, toy_episodes, toy_task
+from tests.kit.vla import BRIEF, fresh_policy, toy_episodes, toy_task
 
 GROUP = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
 SCORE = torch.tensor([1, 0, 0, 1, 1, 1, 1, 0, 1, 1.0])

@@ -17,14 +17,15 @@ from policies.vla.reinforcement.learner import UPDATE_METRICS, RLFineTuning, cli
 from policies.vla.reinforcement.ppo import PPOEstimator
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase
-from tests.policies.vla.reinforcement.toy_task import (
+from tests.kit.vla import (
     BRIEF,
     DEMONSTRATIONS,
+    SMALL,
     fresh_policy,
     toy_episodes,
     toy_task,
+    untrained,
 )
-from tests.policies.vla.toy_demonstrations import SMALL, untrained
 
 
 def learner(algorithm: RLAlgorithm, config: RLConfig = BRIEF, *, goal: float = 1.0, seed: int = 0):
@@ -32,11 +33,13 @@ def learner(algorithm: RLAlgorithm, config: RLConfig = BRIEF, *, goal: float = 1
 
 
 @pytest.mark.parametrize("algorithm", list(RLAlgorithm))
-def test_success_rises(algorithm):
+@pytest.mark.parametrize(("iterations", "reached"), [(11, 0.5), pytest.param(17, 0.8, marks=pytest.mark.slow)])
+def test_success_rises(algorithm, iterations, reached):
     made = learner(algorithm)
-    rates = [made.step()["success"] for _ in range(17)]
-    assert sum(rates[:3]) / 3 < 0.5
-    assert sum(rates[-3:]) / 3 > 0.8
+    rates = [made.step()["success"] for _ in range(iterations)]
+    first, last = (sum(some) / 3 for some in (rates[:3], rates[-3:]))
+    assert first < 0.5
+    assert last > max(reached, first + 0.15)
 
 
 def test_groups_that_all_fail_are_drawn_anew_so_often_and_then_nothing_is_learned():

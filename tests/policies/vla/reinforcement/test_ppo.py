@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from policies.vla.reinforcement.ppo import outcome_gae
-from tests.policies.vla.reinforcement.toy_task import fresh_policy, toy_episodes, toy_task
+from tests.kit.vla import fresh_policy, toy_episodes, toy_task
 
 
 def test_a_critics_advantages_are_those_of_each_episode_by_itself():

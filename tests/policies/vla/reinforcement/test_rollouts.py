@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from policies.vla.reinforcement.rollouts import RolloutBatch
-from tests.policies.vla.reinforcement.toy_task import COARSE, ToyEnv, fresh_policy, toy_episodes, toy_task
+from tests.kit.vla import COARSE, ToyEnv, fresh_policy, toy_episodes, toy_task
 
 
 def test_a_group_begins_alike_is_told_the_same_and_goes_apart():
