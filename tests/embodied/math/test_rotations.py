@@ -390,21 +390,19 @@ def test_random_tilt_has_no_twist_and_stays_within_its_angle():
 # Derivatives.
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        rot.rotation_vector_from_quat,
-        rot.rpy_from_quat,
-        rot.yaw_from_quat,
-        lambda q: rot.quat_from_matrix(rot.matrix_from_quat(q)),
-        lambda q: rot.quat_error(q, jnp.asarray(IDENTITY)),
-        lambda q: rot.quat_angle(q, jnp.asarray(IDENTITY)),
-        lambda q: rot.slerp(q, jnp.asarray(IDENTITY), 0.5),
-    ],
-    ids=["log", "rpy", "yaw", "matrix", "error", "angle", "slerp"],
-)
-def test_gradients_at_identity_are_finite(function):
-    assert np.isfinite(each(jax.jacrev(function), np.vstack([IDENTITY, -IDENTITY]))).all()
+def test_gradients_at_identity_are_finite():
+    functions = {
+        "log": rot.rotation_vector_from_quat,
+        "rpy": rot.rpy_from_quat,
+        "yaw": rot.yaw_from_quat,
+        "matrix": lambda q: rot.quat_from_matrix(rot.matrix_from_quat(q)),
+        "error": lambda q: rot.quat_error(q, jnp.asarray(IDENTITY)),
+        "angle": lambda q: rot.quat_angle(q, jnp.asarray(IDENTITY)),
+        "slerp": lambda q: rot.slerp(q, jnp.asarray(IDENTITY), 0.5),
+    }
+    gradients = each(lambda q: {name: jax.jacrev(function)(q) for name, function in functions.items()},
+                     np.vstack([IDENTITY, -IDENTITY]))  # fmt: skip
+    assert [name for name, gradient in gradients.items() if not np.isfinite(gradient).all()] == []
 
 
 def test_derivatives_of_exp_and_log_at_zero():
@@ -450,9 +448,8 @@ def test_jit_equals_eager_and_vmap_equals_loop():
             "slerp": rot.slerp(a, b, 0.3),
         }
 
-    rows = [tuple(jnp.asarray(x[i], jnp.float32) for x in (quats(0), quats(1), vectors())) for i in range(3)]
-    mapped = jax.jit(jax.vmap(everything))(*map(jnp.stack, zip(*rows, strict=True)))
-    for i, row in enumerate(rows):
-        for name, value in everything(*row).items():
-            assert value.dtype == jnp.float32, name
-            close(mapped[name][i], value)
+    rows = [np.asarray(x[:2], np.float32) for x in (quats(0), quats(1), vectors())]
+    mapped = jax.jit(jax.vmap(everything))(*rows)
+    for name, value in everything(*(jnp.asarray(row[1]) for row in rows)).items():
+        assert value.dtype == jnp.float32, name
+        close(mapped[name][1], value)
