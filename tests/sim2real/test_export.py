@@ -25,6 +25,7 @@ from sim2real.robots.base import Measurement
 from tasks.swarm.dynamics.quadrotor import Preset
 from tasks.swarm.hover import Hover, HoverConfig
 from tests.kit.bundles import shipped_bundle, small_bundle, small_contract, small_policy
+from tests.kit.commands import refused
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -158,13 +159,8 @@ def test_a_policy_that_does_not_fit_is_refused_with_both_sizes(tmp_path):
         (["/etc"], "no run at '/etc'"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(words, message, tmp_path, capsys):
-    with pytest.raises(SystemExit) as left:
-        export.main([*words, "--out", str(tmp_path / "bundle")])
-    assert left.value.code == 2
-    shown = capsys.readouterr().err
-    assert message in shown
-    assert shown.count("\n") == 1
+def test_mistakes_are_one_line_and_exit_code_2(words, message, tmp_path):
+    assert message in refused(export.main, *words, "--out", str(tmp_path / "bundle"))
     assert not any(tmp_path.iterdir())
 
 
@@ -203,9 +199,7 @@ def test_a_folder_whose_name_looks_like_an_option(tmp_path, monkeypatch):
     assert (tmp_path / "-1" / "manifest.json").is_file()
 
 
-def test_the_folder_one_stands_in_is_not_replaced(tmp_path, monkeypatch, capsys):
+def test_the_folder_one_stands_in_is_not_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        export.main(["swarm/hover", "--out=."])
-    assert "choose another" in capsys.readouterr().err
+    assert "choose another" in refused(export.main, HOVER, "--out=.")
     assert not list(tmp_path.iterdir())

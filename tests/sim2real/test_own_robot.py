@@ -38,6 +38,7 @@ from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_models import model_of
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tests.kit.bundles import contract_of
+from tests.kit.commands import refused
 from tests.kit.fakes import given
 from tests.kit.robots import arm, biped, quadruped
 
@@ -198,7 +199,7 @@ def test_a_file_that_was_changed_is_refused(copied: tuple[Path, Path]) -> None:
         model_of(contract, ModelMismatch())
 
 
-def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path]) -> None:
     _, folder = copied
     with pytest.raises(EmbodiedError, match=r"--robot-file x\.urdf: the crazyflie of this policy comes with embodied"):
         model_of(contract_of("swarm/hover"), ModelMismatch(), Path("x.urdf"))
@@ -206,9 +207,7 @@ def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path], capsys
     broken["model"]["path"] = 7
     with pytest.raises(EmbodiedError, match="path is 7; expected text"):
         bundle.read_contract(json.dumps(broken).encode(), folder)
-    with pytest.raises(SystemExit):
-        listed.main(["--robot", "x.urdf"])
-    assert "of which task?" in capsys.readouterr().err
+    assert "of which task?" in refused(listed.main, "--robot", "x.urdf")
 
 
 def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,9 +223,7 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     assert export.main([str(run.path), "--out", str(out)]) == 0
     assert "spot, of spot.urdf" in capsys.readouterr().out
     file.rename(tmp_path / "moved.urdf")
-    with pytest.raises(SystemExit):
-        export.main([str(run.path), "--out", str(out)])
-    assert "spot.urdf: No such file" in capsys.readouterr().err.replace("\n", "")
+    assert "spot.urdf: No such file" in refused(export.main, str(run.path), "--out", str(out))
     _, found, name = export.trained(str(run.path), tmp_path / "moved.urdf")
     assert name == TASK
     assert found.config.robot == str(tmp_path / "moved.urdf")

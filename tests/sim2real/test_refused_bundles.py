@@ -25,24 +25,14 @@ from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobo
 from sim2real.robots.udp import UdpOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
 from tests.kit.bundles import contract_of, reseal, small_bundle, small_contract
+from tests.kit.commands import refused
 from tests.kit.fakes import Device, FakeRobot, Sway, leg
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 Change = Callable[[Contract], Contract]
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one line with which `deploy` refuses to begin."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as left:
-        deploy.main([*words, "--seconds", "0.2", "--soft-start", "0"])
-    said = capsys.readouterr().err
-    assert left.value.code == 2
-    assert said.startswith("error: ")
-    assert len(said.splitlines()) == 1, said
-    return said
+SHORT = ("--seconds", "0.2", "--soft-start", "0")
 
 
 @pytest.fixture
@@ -54,16 +44,14 @@ def robot(monkeypatch: pytest.MonkeyPatch) -> FakeRobot:
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["by hand", "sealed anew"])
-def test_no_robot_is_reached_for_a_bundle_that_was_edited(
-    sealed: bool, tmp_path: Path, robot: FakeRobot, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_robot_is_reached_for_a_bundle_that_was_edited(sealed: bool, tmp_path: Path, robot: FakeRobot) -> None:
     """What there is to edit, and what is said of it, is in `bundles/test_bundle.py`."""
     folder = Path(shutil.copytree(small_bundle(), tmp_path / "bundle"))
     text = (folder / "contract.json").read_text()
     (folder / "contract.json").write_text(text.replace('"control_hz": 100.0', '"control_hz": 50.0'))
     if sealed:
         reseal(folder)
-    message = refused(capsys, str(folder))
+    message = refused(deploy.main, *SHORT, str(folder))
     assert str(folder) in message
     assert "contract.json" in message
     assert not robot.sent
@@ -131,12 +119,12 @@ def test_a_bundle_for_another_robot_than_the_simulated(task: str, change: Change
 
 @pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
 def test_a_simulated_robot_is_sent_nothing_of_a_bundle_for_another(
-    engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[np.ndarray] = []
     monkeypatch.setattr(SimulatedRobot, "write", lambda self, target: sent.append(target))
     monkeypatch.setattr(deploy, "load", lambda _: Sway(turned_round(contract_of(GO1))))
-    assert "the bundle's joints are " in refused(capsys, "bundle", "--robot", engine)
+    assert "the bundle's joints are " in refused(deploy.main, *SHORT, "bundle", "--robot", engine)
     assert not sent
 
 

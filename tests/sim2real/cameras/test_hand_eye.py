@@ -19,6 +19,7 @@ from sim2real.cameras.hand_eye import calibrate
 from sim2real.cameras.hand_eye_refinement import Session
 from sim2real.cameras.lens import Lens
 from tests.kit import rehearsal
+from tests.kit.commands import refused
 from tests.kit.fakes import given
 
 See = Callable[..., View]
@@ -280,9 +281,7 @@ def test_the_command_line_calibrates_a_folder_of_photographs(
         ([str(tmp_path / "photos"), "--board", "8x6:24mm:18mm:6X6_100"], "0 views of the board, of 10 images"),
         ([str(tmp_path)], "no images in"),
     ):
-        with pytest.raises(SystemExit):
-            intrinsics_command.main([*wrong, "--out", str(tmp_path / "x.json")])
-        assert message in capsys.readouterr().err
+        assert message in refused(intrinsics_command.main, *wrong, "--out", str(tmp_path / "x.json"))
     assert not (tmp_path / "x.json").exists()
 
 
