@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from policies.vla import compare
 from policies.vla.comparison.difference import BehaviourDifference, BehaviourSummary
 from sim2real import excitation, preflight
 from sim2real.checks.findings import Finding, Severity
+from tests.kit.budget import sharing
 from tests.kit.commands import on_terminal, plain
 
 
@@ -78,9 +80,14 @@ def of_findings() -> None:
     cli.show(preflight.table(cast("Any", log), rows))
 
 
+@functools.cache
+def motions() -> excitation.Excitation:
+    with sharing("an excitation"):
+        return excitation.excite(excitation.Settings(robot="go1", seconds=8.0, out=Path("excitation.mcap")))
+
+
 def of_motions() -> None:
-    settings = excitation.Settings(robot="go1", seconds=8.0, out=Path("excitation.mcap"))
-    cli.show(excitation.table(excitation.excite(settings)))
+    cli.show(excitation.table(motions()))
 
 
 @pytest.mark.parametrize(

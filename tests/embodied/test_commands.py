@@ -41,7 +41,7 @@ def test_evaluate_writes_plain_keys(tmp_path):
 def test_evaluate_is_deterministic(tmp_path):
     results = []
     for name in ("a.json", "b.json"):
-        words = [mass(tmp_path), "--policy", "random", "--episodes", "4"]
+        words = [mass(tmp_path), "--policy", "random", "--episodes", "4", "--episode-steps", "9"]
         assert evaluate.main([*words, "--json", str(tmp_path / name)]) == 0
         results.append(json.loads((tmp_path / name).read_text())["return"])
     assert results[0] == results[1]

@@ -14,9 +14,9 @@ from tests.kit.task_file import mass
 
 def test_a_film_from_the_command_line(tmp_path) -> None:
     path = tmp_path / "x.mp4"
-    words = [mass(tmp_path), "--policy", "zero", "--video", str(path), "--seconds", "0.2", "--size", "96", "64"]
+    words = [mass(tmp_path), "--policy", "zero", "--video", str(path), "--seconds", "0.1", "--size", "96", "64"]
     assert play.main(words) == 0
-    assert len(iio.imread(path, plugin="FFMPEG")) == 10
+    assert len(iio.imread(path, plugin="FFMPEG")) == 5
 
 
 @pytest.mark.parametrize(

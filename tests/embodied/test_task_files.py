@@ -20,6 +20,7 @@ from embodied.storage import checkpoints, task_names
 from embodied.storage.runs import Run
 from policies.training.loading import shipped_path
 from sim2real import export
+from tests.kit.budget import sharing
 from tests.kit.commands import refused, run
 from tests.kit.task_file import QUICK, SOUND, STEP, TRAINED, mass
 
@@ -140,7 +141,8 @@ def test_a_run_goes_on_from_the_file(lab: tuple[Path, Path, str], folder: Path) 
 
 
 def test_export_and_ship_say_what_they_cannot_do(at_run: str, tmp_path: Path) -> None:
-    said = refused(export.main, at_run, "--out", str(tmp_path / "bundle"))
+    with sharing("an export's look at a task"):
+        said = refused(export.main, at_run, "--out", str(tmp_path / "bundle"))
     assert "mass.py:Sound' cannot be deployed: Sound: 'goal' of its state begins otherwise in every episode" in said
     assert "if somebody tells the robot, name it in the task's `commands`" in said
     said = refused(ship.main, at_run)
