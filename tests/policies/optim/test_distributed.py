@@ -1,32 +1,57 @@
+from __future__ import annotations
+
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from policies.optim import distributed
+from tests.kit import two_ranks
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+def by_torchrun(folder: Path) -> list[dict[str, Any]]:
     """What each of two processes holds after training together."""
-    folder = tmp_path_factory.mktemp("ranks")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = os.environ | {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [*command, str(HERE / "two_ranks.py"), str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    command += [str(two_ranks.__file__), str(folder)]
+    result = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=240, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
     return [torch.load(folder / f"{rank}.pt") for rank in (0, 1)]
+
+
+def with_a_child(folder: Path) -> list[dict[str, Any]]:
+    """The same of this process and one that it starts: half the imports, and no launcher."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    command = [sys.executable, str(two_ranks.__file__), str(folder)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**told, "RANK": "0"}.items():
+            patch.setenv(name, value)
+        child = subprocess.Popen(command, env=ENVIRONMENT | told | {"RANK": "1"}, stderr=subprocess.PIPE, text=True)
+        try:
+            own = two_ranks.train_rank()
+        finally:
+            said = child.communicate(timeout=60)[1]
+    assert child.returncode == 0, said[-3000:]
+    return [own, torch.load(folder / "1.pt")]
+
+
+@pytest.fixture(
+    scope="module", params=[with_a_child, pytest.param(by_torchrun, marks=pytest.mark.slow)], ids=["child", "torchrun"]
+)
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two ranks holds after training together."""
+    return request.param(tmp_path_factory.mktemp("ranks"))
 
 
 def test_ranks_start_from_rank_0_and_stay_equal(ranks: list[dict]):
@@ -58,6 +83,11 @@ def test_steps_of_all_ranks_are_counted(ranks: list[dict]):
 
 def test_a_stop_on_one_rank_stops_all(ranks: list[dict]):
     assert all(rank["stopped"] for rank in ranks)
+
+
+def test_a_training_starts_without_torch_s_compiler(ranks: list[dict]):
+    """Its import takes seconds, and no optimiser needs it."""
+    assert not ranks[1]["compiler"]
 
 
 def test_a_single_process_needs_no_group():
