@@ -155,16 +155,16 @@ def test_a_ramp_has_no_corners():
 
 
 @pytest.mark.parametrize("suffix", [".mcap", pytest.param(".csv", marks=pytest.mark.slow)])
-def test_the_command_line_writes_trajectory_and_picture(suffix, tmp_path, capsys):
+def test_the_command_line_writes_trajectory_and_picture(small, suffix, tmp_path, capsys):
     out = tmp_path / f"a{suffix}"
-    assert main(["--robot", "panda", "--seconds", "1", "--ramp", "0.25", "--low", "0.5", "--out", str(out)]) == 0
+    assert main(["--robot", small, "--seconds", "1", "--ramp", "0.25", "--low", "0.5", "--out", str(out)]) == 0
     log = read_log(out)
-    assert log["command"].names == tuple(f"joint{i}" for i in range(1, 8))
+    assert log["command"].names == ("j1", "j2", "j3")
     assert log["command"].unit == "rad"
-    assert log.metadata["robot"] == "panda"
+    assert log.metadata["robot"] == small
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     shown = capsys.readouterr()
-    assert "joint7" in shown.out
+    assert "j3" in shown.out
     assert "Hold the base" in shown.err
 
 
