@@ -12,6 +12,7 @@ import numpy as np
 from embodied.core.hooks import Timing
 from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
+from tests.kit.budget import sharing
 
 
 class Scene:
@@ -33,7 +34,8 @@ def readings(task: Any, engine: str, starts: ResetState[Any], controls: Control,
     Engines are named as in `toy_world`. The physics of a fused engine is one program.
     """
     name, _, impl = engine.partition("-")
-    built: Any = make_engine(name, task, len(starts.qpos), **({"impl": impl} if impl else {}))
+    with sharing(f"imports of {engine}"):
+        built: Any = make_engine(name, task, len(starts.qpos), **({"impl": impl} if impl else {}))
     count = len(jax.tree.leaves(controls)[0])
     if not built.fused:
         built.reset(np.arange(len(starts.qpos)), jax.tree.map(np.asarray, starts))
@@ -52,5 +54,6 @@ def readings(task: Any, engine: str, starts: ResetState[Any], controls: Control,
         rows = jax.lax.scan(step, begun, controls)[1]
         return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), built.world(begun), rows)
 
-    worlds = jax.tree.map(np.asarray, jax.jit(jax.vmap(run, in_axes=(0, 1)))(starts, controls))
+    with sharing(f"{type(task).__name__} alone on {engine}"):
+        worlds = jax.tree.map(np.asarray, jax.jit(jax.vmap(run, in_axes=(0, 1)))(starts, controls))
     return [jax.tree.map(lambda leaf, i=number: leaf[:, i], worlds) for number in range(count + 1)]

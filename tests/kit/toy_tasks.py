@@ -196,6 +196,17 @@ class Ball(Toy):
         return Control(wrench=wrench), state
 
 
+FIELDS = {"xpos": 6, "cvel": 12, "cfrc_ext": 12}
+"""MjData fields of a model of two bodies, the world among them, and their sizes."""
+USERS = "".join(f'<user name="{name}" dim="{size}"/>' for name, size in FIELDS.items())
+
+
+class Watched(Ball):
+    """The ball with its MjData watched by user sensors."""
+
+    xml = BALL.replace("</sensor>", f"{USERS}</sensor>")
+
+
 class Speck(Ball):
     """The ball with one sensor, its force held over a control step: what compiles soonest on any engine."""
 

@@ -53,26 +53,29 @@ DISTANCE = '<distance geom1="hand" geom2="floor" cutoff="1"/>'
 FORCES_ONLY = "<mujoco><worldbody><body><joint/><geom size='.1'/><site name='s'/></body></worldbody>{}</mujoco>"
 
 
-def swinging(xml: str, warp: bool) -> tuple[mujoco.MjModel, mjx.Model, mjx.Data, mujoco.MjData]:
-    """A model and a state in motion, in MJX and in C MuJoCo."""
-    model = mujoco.MjModel.from_xml_string(xml)
+@pytest.fixture(scope="module", params=[True, False], ids=["warp", "jax"])
+def refreshed(request: pytest.FixtureRequest) -> tuple[mujoco.MjModel, np.ndarray, np.ndarray]:
+    """A model, and its sensors in a state in motion: refreshed in MJX, and those of C MuJoCo."""
+    warp, model = request.param, mujoco.MjModel.from_xml_string(ARM.format(more=""))
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = [0.5, -0.7], [1.0, -2.0]
     mujoco.mj_forward(model, data)
-    impl = "warp" if warp else "jax"
-    there = mjx.make_data(model, impl=impl, **({"naconmax": 32, "njmax": 64} if warp else {}))
-    return model, mjx.put_model(model, impl=impl), there.replace(qpos=data.qpos, qvel=data.qvel), data
-
-
-@pytest.mark.parametrize("warp", [True, False], ids=["warp", "jax"])
-def test_sensors_before_the_forces_are_those_of_forward(warp: bool) -> None:
-    model, device, start, reference = swinging(ARM.format(more=""), warp)
     refresh = sensor_refresh(model, warp)
     assert refresh is not None
     assert refresh is not mjx.forward
-    sensed = np.asarray(jax.jit(refresh)(device, start).sensordata)
+    impl = "warp" if warp else "jax"
+    there = mjx.make_data(model, impl=impl, **({"naconmax": 32, "njmax": 64} if warp else {}))
+    moving = there.replace(qpos=data.qpos, qvel=data.qvel)
+    sensed = np.asarray(jax.jit(refresh)(mjx.put_model(model, impl=impl), moving).sensordata)
+    return model, sensed, data.sensordata
+
+
+def test_sensors_before_the_forces_are_those_of_forward(
+    refreshed: tuple[mujoco.MjModel, np.ndarray, np.ndarray],
+) -> None:
+    model, sensed, expected = refreshed
     early = np.repeat(model.sensor_needstage != mujoco.mjtStage.mjSTAGE_ACC, model.sensor_dim)
-    np.testing.assert_allclose(sensed[early], reference.sensordata[early], atol=1e-5)
+    np.testing.assert_allclose(sensed[early], expected[early], atol=1e-5)
 
 
 @pytest.mark.parametrize("warp", [True, False], ids=["warp", "jax"])

@@ -76,6 +76,13 @@ MECHANISMS = """
       <joint name="stop" axis="0 0 1" range="-30 30"/>
       <inertial pos=".2 0 0" mass=".5" diaginertia=".005 .005 .005"/>
     </body>
+    <body name="frame" mocap="true">
+      <body name="leaf" pos="0 0 .1">
+        <joint name="leaf" axis="0 0 1"/>
+        <geom size=".05" pos=".2 0 0" mass="1" contype="0" conaffinity="0"/>
+        <site name="handle" pos=".2 0 0"/>
+      </body>
+    </body>
 {trunk}  </worldbody>
   <tendon><fixed name="split"><joint joint="left" coef=".5"/><joint joint="right" coef=".5"/></fixed></tendon>
   <equality><joint joint1="left" joint2="right"/></equality>
@@ -85,6 +92,7 @@ MECHANISMS = """
   </actuator>
   <sensor>
     <framepos name="tip" objtype="site" objname="tip"/>
+    <framepos name="handle" objtype="site" objname="handle"/>
     <jointpos name="angle" joint="hinge"/>
     <gyro name="gyro" site="tip"/>
     <jointactuatorfrc name="torque" joint="hinge"/>
@@ -106,7 +114,8 @@ FLOATING = (
     [0, 0, 1, 1, 0, 0, 0, 0.8, 0.1, 0.5, -0.3, 0.2, -0.3, 0.01, 0.5, 0.08],
     [1, 0.5, 2, 0.5, -0.4, 0.8, 2.0, -3.0, 1.0, 1.0, -2.0, 0.1, 1.5, 0.3],
 )
-MOVING = ([0.5, 0.1, 0, 0, 0, 0, *FLOATING[0]], [1.0, 0.5, 0, 0, 2.0, 0, *FLOATING[1]])
+MOVING = ([0.5, 0.1, 0, 0, 0, 0, 0, *FLOATING[0]], [1.0, 0.5, 0, 0, 2.0, 0, 2.0, *FLOATING[1]])
+PLACE = np.array([[3.0, 4.0, 5.0]])
 TOUCHING = """
 <mujoco>
   <worldbody>
@@ -179,12 +188,12 @@ def mujoco_world(scene: Any, state: tuple[Any, Any], control: Control, steps: in
 def mechanisms() -> Any:
     """Compiled once for all tests."""
     scene = Scene(SERVOED, 0.001)
-    brax_world(scene, MOVING, held(ctrl=np.zeros(5)), 1)
+    brax_world(scene, MOVING, held(ctrl=np.zeros(5), mocap_pos=PLACE), 1)
     return scene
 
 
 def test_a_servo_moves_a_pendulum_as_in_mujoco(mechanisms: Any) -> None:
-    control = held(ctrl=np.array([-0.5, 0, 0, 0, 0]))
+    control = held(ctrl=np.array([-0.5, 0, 0, 0, 0]), mocap_pos=PLACE)
     found, expected = (run(mechanisms, MOVING, control, 300) for run in (brax_world, mujoco_world))
     assert abs(expected.qpos[0] - 0.5) > 0.3
     np.testing.assert_allclose(found.qpos[0], expected.qpos[0], atol=1e-4)
@@ -193,9 +202,15 @@ def test_a_servo_moves_a_pendulum_as_in_mujoco(mechanisms: Any) -> None:
     np.testing.assert_allclose(found["gyro"], expected["gyro"], atol=1e-3)
 
 
+def test_a_hinged_child_goes_along_with_its_mocap_body(mechanisms: Any) -> None:
+    """Turning at 2 rad/s, where the control has it."""
+    found = brax_world(mechanisms, MOVING, held(ctrl=np.zeros(5), mocap_pos=PLACE), 100)
+    np.testing.assert_allclose(found["handle"], [3 + 0.2 * np.cos(0.2), 4 + 0.2 * np.sin(0.2), 5.1], atol=1e-4)
+
+
 def test_coupled_fingers_close_by_a_tendon_as_in_mujoco(mechanisms: Any) -> None:
     """Slides in a turned frame, a joint equality, a fixed tendon, gravity compensation, implicit damping."""
-    control = held(ctrl=np.array([0, 0.03, 0, 0, 0]))
+    control = held(ctrl=np.array([0, 0.03, 0, 0, 0]), mocap_pos=PLACE)
     found, expected = (run(mechanisms, MOVING, control, 200) for run in (brax_world, mujoco_world))
     assert expected.qpos[2] > 0.015
     np.testing.assert_allclose(found.qpos[1:4], expected.qpos[1:4], atol=1e-3)
@@ -204,7 +219,7 @@ def test_coupled_fingers_close_by_a_tendon_as_in_mujoco(mechanisms: Any) -> None
 
 def test_dry_friction_stops_a_wheel_and_a_limit_a_gate(mechanisms: Any) -> None:
     """The wheel at 2 rad/s: friction .05 N m on .02 kg m^2 stops it after 0.8 s and 0.8 rad."""
-    rest = brax_world(mechanisms, MOVING, held(ctrl=np.array([0, 0, 0.5, 0, 0])), 1000)
+    rest = brax_world(mechanisms, MOVING, held(ctrl=np.array([0, 0, 0.5, 0, 0]), mocap_pos=PLACE), 1000)
     np.testing.assert_allclose(rest.qpos[4:6], [0.8, np.pi / 6], atol=0.02)
     assert np.abs(rest.qvel[4:6]).max() < 0.05
 
@@ -218,7 +233,7 @@ def test_a_pendulum_swings_in_its_period_and_keeps_its_energy() -> None:
     lever = float(np.linalg.norm(model.body_ipos[1]))
     period = 2 * np.pi * np.sqrt(inertia / (model.body_mass[1] * 9.81 * lever))
     begin = [0.05, *MOVING[0][1:]], [0.0, *MOVING[1][1:]]
-    world = brax_world(scene, begin, held(ctrl=np.zeros(5)), round(period / 0.001))
+    world = brax_world(scene, begin, held(ctrl=np.zeros(5), mocap_pos=PLACE), round(period / 0.001))
     np.testing.assert_allclose(world.qpos[0], 0.05, rtol=2e-3)
     assert abs(float(world.qvel[0])) < 0.05 * 0.02 * 2 * np.pi / period
 
@@ -273,12 +288,12 @@ def mechanics(model: mujoco.MjModel, qpos: Any, qvel: Any) -> tuple[float, np.nd
 
 def test_every_kind_of_joint_moves_as_in_mujoco(mechanisms: Any) -> None:
     """Free, ball, two hinges and a slide on one body, references, springs, rotors, a body without joints."""
-    control = held(ctrl=np.array([0, 0, 0, 0.6, -0.05]))
+    control = held(ctrl=np.array([0, 0, 0, 0.6, -0.05]), mocap_pos=PLACE)
     found, expected = (run(mechanisms, MOVING, control, 100) for run in (brax_world, mujoco_world))
     assert np.abs(np.asarray(expected.qpos) - MOVING[0]).max() > 0.15
     # A ball joint of three hinges is integrated hinge by hinge: of first order in the step, as MuJoCo is.
-    np.testing.assert_allclose(found.qpos[6:], expected.qpos[6:], atol=2e-3)
-    np.testing.assert_allclose(found.qvel[6:], expected.qvel[6:], atol=3e-2)
+    np.testing.assert_allclose(found.qpos[7:], expected.qpos[7:], atol=2e-3)
+    np.testing.assert_allclose(found.qvel[7:], expected.qvel[7:], atol=3e-2)
 
 
 @pytest.mark.slow
