@@ -33,7 +33,8 @@ def test_controls_of_another_shape_are_refused(control: Control, message: str) -
 
     task, key = Told(), jax.random.key(0)
     state = jax.eval_shape(task.reset, key).task_state
-    begun: Any = Episode(state, key, *[np.zeros(())] * 2, {}, {}, np.zeros(()))  # pyright: ignore[reportArgumentType]
+    zero: Any = np.zeros(())
+    begun = Episode(state, key, steps=zero, total=zero, terms={}, metrics={}, success_any=zero)
     with pytest.raises(ActionError, match=message):
         apply_action(task, World.zeros(task.model), begun, jnp.zeros(1))
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from embodied.env.vectorized import base
-from tests.kit.toy_tasks import Ball
+from tests.kit.toy_tasks import Speck
 from tests.kit.worlds import toy_world
 
 pytestmark = pytest.mark.timeout(280)
@@ -59,7 +59,7 @@ def test_everything_is_committed_to_the_device_of_the_engine(
     engine: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not would go where JAX's default device is."""
-    env = toy_world(Ball, engine, 8)
+    env = toy_world(Speck, engine, 8)
     monkeypatch.setattr(base, elsewhere, lambda: pytest.fail(f"{engine} asks for the {elsewhere}"))
 
     def step() -> None:

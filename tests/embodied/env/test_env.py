@@ -8,17 +8,18 @@ import torch
 
 import embodied
 from embodied.errors import ActionError, EmbodiedError
-from tests.kit.worlds import world
+from tests.kit.toy_tasks import Speck
+from tests.kit.worlds import toy_world
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
 def test_an_environment_describes_its_observations_and_episodes(engine: str) -> None:
-    env = world("swarm/hover", engine)
+    env = toy_world(Speck, engine, 8)
     obs = env.reset()
     assert {group: (values.shape[1:], values.dtype) for group, values in obs.items()} == {
         group: (spec.shape, spec.dtype) for group, spec in env.observation_spec.items()
     }
-    assert f"swarm/hover on {engine}: 8 environments on cpu, action (4,)" in repr(env)
+    assert f"Speck on {engine}: 8 environments on cpu, action (3,)" in repr(env)
     step = env.step(torch.zeros(env.action_shape))
     assert "Step(8 environments: 0 terminated, 0 truncated" in repr(step)
     assert env.episode_length.tolist() == np.asarray(env.episode.steps).tolist() == [1] * 8

@@ -100,10 +100,10 @@ def test_a_policy_observes_previous_action_and_reward_and_where_episodes_begin(e
 
 
 def test_an_environment_is_the_same_alone_and_among_others() -> None:
-    batch, alone = trials(3).env, trials(1).env
-    seeds = (5, 6, 7)
+    batch, alone = trials(4).env, trials(1).env
+    seeds = (5, 6, 7, 8)
     seen = {0: [batch.reset(seeds)["policy"].clone()]}
-    tape = actions(STEPS * EPISODES + 2, 3)
+    tape = actions(STEPS * EPISODES + 2)
     seen[0] += [batch.step(action).obs["policy"].clone() for action in tape]
     for row, seed in enumerate(seeds):
         own = [alone.reset(seed)["policy"].clone()]

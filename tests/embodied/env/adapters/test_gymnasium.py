@@ -368,7 +368,7 @@ def test_gymnasiums_checks_accept_a_task_with_one_agent(name: str) -> None:
 
 def test_a_task_with_one_agent_has_no_axis_of_agents_and_lives_through_what_the_environment_does() -> None:
     """The adapter's numbers are those of `Env`, agent 0's."""
-    core = world("swarm/landing")
+    core = world("swarm/landing", "mujoco")
     tape = torch.full((4, *core.action_shape), 0.1)
     _, steps = lived(core, 3, tape)
     vector = GymnasiumVectorEnv(core)

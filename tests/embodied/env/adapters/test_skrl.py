@@ -93,13 +93,5 @@ def test_a_task_without_a_critics_group_has_no_state() -> None:
     assert (env.state_space is None) == ("critic" not in env.observation_spec)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(2400)  # 4 minutes on two idle cores
-def test_hover_is_learned_to_90_percent() -> None:
-    from benchmarks.adapters.__main__ import Settings, measure
-
-    assert float(measure(Settings("skrl"))["success"]) >= 0.9
-
-
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     run_page("adapters.skrl", monkeypatch)
