@@ -269,11 +269,15 @@ def test_a_pitched_base_is_no_fault():
 
 @functools.cache
 def found_of(fault: str) -> list[Finding]:
-    """With the delay of one joint, which takes nine tenths of the time, found once of the same rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(robot, "TIMED", 1)
-        patch.setattr(robot, "response", response_once)
+        time_one_joint(patch)
         return found(FAULTS[fault][0]())
+
+
+def time_one_joint(patch: pytest.MonkeyPatch) -> None:
+    """Find the delay of one joint, which takes nine tenths of the time, and once of the same rows."""
+    patch.setattr(robot, "TIMED", 1)
+    patch.setattr(robot, "response", response_once)
 
 
 SERVOS: dict[tuple[object, ...], tuple[Servo, ...]] = {}
@@ -323,7 +327,8 @@ def test_the_hint_names_the_likely_cause():
     assert "degrees" in hints["joints in degrees"]
 
 
-def test_the_command_line_shows_writes_and_exits(tmp_path, capsys):
+def test_the_command_line_shows_writes_and_exits(tmp_path, capsys, monkeypatch):
+    time_one_joint(monkeypatch)
     path = tmp_path / "a.mcap"
     mcap_log.write(path, sound())
     assert main([str(path), "--robot", "go1", "--json", str(tmp_path / "a.json")]) == 0
