@@ -89,8 +89,8 @@ def test_a_hinged_child_goes_along_with_its_mocap_body(engine: str) -> None:
 def test_a_hinged_child_begins_where_the_start_has_its_mocap_body() -> None:
     task = Door()
     starts = begun(task)
-    engine: Any = make_engine("brax", task, 3)
     with sharing("starts of a door on brax"):
+        engine: Any = make_engine("brax", task, 3)
         world = jax.jit(jax.vmap(lambda start: engine.world(engine.start(start))))(starts)
     np.testing.assert_allclose(world["position"][:, 0], starts.task_state.spin + 0.2, atol=1e-5)
 
