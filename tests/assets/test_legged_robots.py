@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
 import torch
 
 from embodied.core.scenes import compose
+from embodied.core.world import World
+from tasks.locomotion.joystick import JoystickConfig
 from tasks.locomotion.quadrupeds import GO2, Go2Joystick
+from tests.kit.hooks import blank
 from tests.kit.worlds import build_env
 
 LEGS = ("FR", "FL", "RR", "RL")
@@ -211,10 +218,25 @@ def test_go2_offers_what_the_go1_offers(go2: mujoco.MjModel) -> None:
         assert model_names(go2) == model_names(go1)
 
 
-def test_joystick_task_runs_on_the_go2() -> None:
-    task = Go2Joystick()
+def test_the_joystick_task_holds_the_go2_at_home_under_zero_actions() -> None:
+    task = Go2Joystick(JoystickConfig(without=("all",)))
     assert task.mass == pytest.approx(15.2064, abs=1e-3)
-    env = build_env(task, "mujoco", 4)
+    state, key, data = blank(task).task_state, jax.random.PRNGKey(0), at_home(task.model)
+
+    def act(world: Any) -> Any:
+        command, following = task.process_action(world, state, jnp.zeros(12), key)
+        return task.apply_action(world, following, command)[0].ctrl
+
+    data.ctrl = jax.jit(act)(World.posed(task.model, data.qpos, data.qvel))
+    mujoco.mj_step(task.model, data, round(0.5 / task.timing.physics_dt))
+    after = World.posed(task.model, data.qpos, data.qvel)
+    assert not jax.jit(task.outcome)(after, state).failure
+    assert data.qpos[2] == pytest.approx(task.robot.height, abs=0.03)
+
+
+@pytest.mark.slow
+def test_joystick_task_runs_on_the_go2() -> None:
+    env = build_env(Go2Joystick(), "mujoco", 4)
     env.reset(seed=0)
     for _ in range(25):
         step = env.step(torch.zeros(4, env.action_size))

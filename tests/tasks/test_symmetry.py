@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import mujoco
 import numpy as np
 import pytest
 import torch
 from jax import Array
 
+from embodied.core.episode import flatten_observation
 from embodied.core.task import Task, TaskWrapper
-from embodied.core.world import ResetState
+from embodied.core.world import ResetState, World
 from embodied.engines import make_engine
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
@@ -26,6 +28,9 @@ from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidConfig
 from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, JoystickConfig
 from tasks.locomotion.two_feet import TwoFeetConfig
 from tasks.swarm.hover import ROTORS, Hover, HoverConfig
+from tests.kit.hooks import blank
+from tests.kit.scripts import flown, hosted
+from tests.kit.worlds import jitted
 
 NUM_ENVS = 4
 TOLERANCE = 1e-4  # rigid computes in single precision
@@ -88,17 +93,76 @@ ROBOTS: dict[str, tuple[Callable[[], Task[Any]], Reflect, str]] = {
     "handstand": (lambda: centred(quadrupeds.Go1Handstand(TwoFeetConfig(without=ALL))), legged, "mujoco"),
     "crazyflie": (lambda: Hover(HoverConfig(noise=False, mass_spread=0.0)), flying, "rigid"),
 }
-SLOW = ("go2", "getup", "handstand")  # like the others
 
 
 def env_of(task: Task[Any], engine: str) -> Env:
     return Env(task, make_engine(engine, task, NUM_ENVS), NUM_ENVS, device="cpu")
 
 
-@pytest.mark.parametrize(
-    "robot", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in ROBOTS]
-)
+def somewhere(task: Any) -> ResetState[Any]:
+    """A robot that moves in mid-air, told to go anywhere, without the dear program of its reset."""
+    start, rng = blank(task), np.random.default_rng(0)
+    qpos = np.array(task.model.key("home").qpos, np.float32)
+    qpos += rng.uniform(-0.1, 0.1, qpos.shape).astype(np.float32)
+    qpos[3:7] /= np.linalg.norm(qpos[3:7])
+    drawn = {
+        name: rng.uniform(-0.5, 0.5, getattr(start.task_state, name).shape).astype(np.float32)
+        for name in ("command", "target")
+        if hasattr(start.task_state, name)
+    }
+    state = dataclasses.replace(start.task_state, **drawn)
+    return dataclasses.replace(
+        start, qpos=qpos, qvel=0.3 * rng.normal(size=task.model.nv).astype(np.float32), task_state=state
+    )
+
+
+def is_mirrored(task: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Whether observations (..., size) are each other's images, and none its own."""
+    for group, reflection in task.mirror.of_groups(task.observation_terms).observed.items():
+        expected = reflection(np.asarray(ours[group]))
+        np.testing.assert_allclose(theirs[group], expected, rtol=TOLERANCE, atol=TOLERANCE)
+        assert (np.abs(expected - ours[group]).max(-1) > 0.1).all()
+
+
+@pytest.mark.parametrize("robot", ["go1", "g1"])
 def test_the_mirrored_robot_does_what_the_mirror_shows(robot: str) -> None:
+    build, reflect, _ = ROBOTS[robot]
+    task: Any = build()
+    start = somewhere(task)
+    both = jax.tree.map(lambda *leaves: np.stack(leaves), start, jax.tree.map(np.asarray, reflect(task, start)))
+    actions = 0.5 * np.random.default_rng(1).normal(size=(6, task.action_size)).astype(np.float32)
+    found = hosted(task, 6, np.stack([actions, task.mirror.action(actions)], 1), count=2, start=both)
+    ours, theirs = ({group: seen[1:, row] for group, seen in found.seen.items()} for row in (0, 1))
+    is_mirrored(task, ours, theirs)
+    rewards: Any = sum(task.reward_weights[term] * value[1:] for term, value in found.terms.items())
+    np.testing.assert_allclose(rewards[:, 1], rewards[:, 0], rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_the_mirrored_drone_does_what_the_mirror_shows() -> None:
+    build, reflect, engine = ROBOTS["crazyflie"]
+    task: Any = build()
+    start = jax.jit(task.reset)(jax.random.PRNGKey(0))
+    actions = 0.5 * np.random.default_rng(1).normal(size=(6, task.action_size)).astype(np.float32)
+    flights = [
+        flown(task, engine, done, start=begun)
+        for done, begun in ((actions, start), (task.mirror.action(actions), reflect(task, start)))
+    ]
+
+    def answer(world: World, state: Any, action: Any) -> Any:
+        reward = sum(task.reward_weights[term] * value for term, value in task.rewards(world, state, action).items())
+        return flatten_observation(task.observe(world, state, jax.random.PRNGKey(0))), reward
+
+    answers = [
+        jitted(jax.vmap(answer))(*jax.tree.map(lambda leaf: leaf[1:], tuple(flight)), actions) for flight in flights
+    ]
+    (ours, reward), (theirs, mirrored) = answers
+    is_mirrored(task, ours, theirs)
+    np.testing.assert_allclose(mirrored, reward, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_environments_of_mirrored_robots_do_what_the_mirror_shows(robot: str) -> None:
     build, reflect, engine = ROBOTS[robot]
     env, image = env_of(build(), engine), env_of(InTheMirror(build(), reflect), engine)
     mirror = env.mirror()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
 from typing import Any
 
 import gymnasium
+import jax
 import mujoco
 import numpy as np
 import pytest
@@ -14,19 +15,21 @@ import torch
 
 import embodied
 from benchmarks.gymnasium_transfer import BODIES
-from embodied.env.env import Env
+from embodied.factory import configured
 from embodied.registry import join_content
+from tests.kit.scripts import hosted
+from tests.kit.worlds import task_of
 
 gymnasium_mujoco = pytest.importorskip("gymnasium.envs.mujoco")
 
-N = 3
+N = 2
 TOLERANCE = 1e-5  # absolute near zero, relative where numbers are large: float32 against float64
 AGREED = {"half-cheetah": 25}
-"""Control steps after which Gymnasium's state is set to ours again.
+"""Control steps that are compared at once; Gymnasium's state is then set to ours again.
 
 The cheetah's masses agree to one rounding, 2e-16, since MuJoCo no longer wants a model to set its total mass; bouncing
 magnifies a difference tenfold every 0.2 s, which would be 1e-5 after 2.5 s. The ant and the humanoid agree to the last
-bit, the hopper and the walker begin anew often enough.
+bit, the hopper and the walker fall and lie still.
 """
 FLOAT32 = 2.0**-23  # relative distance between neighbouring numbers
 
@@ -39,21 +42,8 @@ def reference(name: str) -> Any:
     return gymnasium.make(BODIES[name]).unwrapped
 
 
-@pytest.fixture(scope="module")
-def env_of() -> Callable[[str], Env]:
-    """Our environments by name, built once."""
-    built: dict[str, Env] = {}
-
-    def get(name: str) -> Env:
-        if name not in built:
-            built[name] = embodied.make(f"locomotion/{name}", num_envs=N, engine="mujoco", device="cpu")
-        return built[name]
-
-    return get
-
-
-def task_of(name: str) -> Any:
-    return join_content()[f"locomotion/{name}"].load()()
+def body_task(name: str) -> Any:
+    return task_of(f"locomotion/{name}")
 
 
 def stepped(model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray, controls: np.ndarray) -> np.ndarray:
@@ -71,7 +61,7 @@ def stepped(model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray, controls:
 @each_body
 def test_both_models_move_alike(name: str) -> None:
     """50 physics steps from ten random states near and in the floor: equal to 1e-9 (in fact 2e-13 at most)."""
-    theirs, task = reference(name).model, task_of(name)
+    theirs, task = reference(name).model, body_task(name)
     rng = np.random.default_rng(0)
     for model in (task.model, task.visual_model):
         model.opt.timestep = task.timing.physics_dt
@@ -88,7 +78,7 @@ def test_both_models_move_alike(name: str) -> None:
 
 @each_body
 def test_names_and_order_are_theirs(name: str) -> None:
-    theirs, ours = reference(name).model, task_of(name).model
+    theirs, ours = reference(name).model, body_task(name).model
     assert [ours.joint(i).name for i in range(ours.njnt)] == [theirs.joint(i).name for i in range(theirs.njnt)]
     np.testing.assert_array_equal(ours.actuator_trnid, theirs.actuator_trnid)
     np.testing.assert_array_equal(ours.actuator_ctrlrange, theirs.actuator_ctrlrange)
@@ -100,22 +90,17 @@ def test_names_and_order_are_theirs(name: str) -> None:
 class Twin:
     """Gymnasium's environment, made to follow one of ours."""
 
-    def __init__(self, name: str, ours: Env, index: int) -> None:
-        self.env, self.ours, self.index = reference(name), ours, index
-        self.scale = np.asarray(ours.task.model.actuator_ctrlrange[:, 1], np.float32)
-
-    def restart(self) -> np.ndarray:
-        """Take over the state that ours begins with; returns the first observation."""
+    def __init__(self, name: str) -> None:
+        self.env = reference(name)
+        self.scale = np.asarray(body_task(name).model.actuator_ctrlrange[:, 1], np.float32)
         self.env.reset()
         # Gymnasium forgets its last forces and controls before it draws a start, and keeps nothing else.
         mujoco.mj_resetData(self.env.model, self.env.data)
-        self.agree()
-        return self.env._get_obs()
 
-    def agree(self) -> None:
-        """Take over the present state of ours."""
-        batch = self.ours.engine.batch
-        self.env.set_state(batch.qpos[self.index].copy(), batch.qvel[self.index].copy())
+    def agree(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+        """Take over a state of ours; returns what is observed there."""
+        self.env.set_state(qpos.astype(float), qvel.astype(float))
+        return self.env._get_obs()
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, dict[str, float]]:
         observation, reward, terminated, _, info = self.env.step(self.scale * action)
@@ -131,60 +116,68 @@ def assert_close(ours: Any, expected: Any, what: str, extra: float = 0.0) -> flo
 
 
 @each_body
-def test_observations_rewards_and_ends_are_theirs(name: str, env_of: Callable[[str], Env]) -> None:
-    """300 control steps of random actions, restarts included, from our starts.
+def test_observations_rewards_their_terms_and_ends_are_theirs(name: str) -> None:
+    """100 control steps of random actions from our starts; who falls lies there.
 
     A speed is the difference of two float32 positions, over the control step: that much more may rewards differ.
     """
-    env = env_of(name)
+    task, steps = body_task(name), AGREED.get(name, 100)
+    actions = np.random.default_rng(0).uniform(-1, 1, (steps, N, task.action_size)).astype(np.float32)
+    ours = hosted(task, steps, actions, count=N)
+    fell = 0
+    for i, twin in enumerate([Twin(name) for _ in range(N)]):
+        qpos, qvel = np.asarray(ours.worlds.qpos)[:, i], np.asarray(ours.worlds.qvel)[:, i]
+        assert_close(ours.seen["policy"][0, i], twin.agree(qpos[0], qvel[0]), f"first observation of {i}")
+        for step in range(1, steps + 1):
+            where = f"step {step}, environment {i}"
+            observation, reward, terminated, info = twin.step(actions[step - 1, i])
+            farthest = max(1.0, abs(info["x_position"]) + 1.0)
+            rounding = task.config.weights.forward * farthest * FLOAT32 / task.timing.control_dt
+            assert_close(ours.seen["policy"][step, i], observation, f"observation, {where}")
+            terms = {term: task.reward_weights[term] * ours.terms[term][step, i] for term in task.reward_weights}
+            for term, value in terms.items():
+                assert_close(value, info[f"reward_{term}"], f"{term}, {where}", rounding)
+            assert_close(sum(terms.values()), reward, f"reward, {where}", 2 * rounding)
+            assert bool(ours.failure[step, i]) == terminated, where
+            fell += terminated
+    assert fell > 0 or name == "half-cheetah" or name == "ant"
+
+
+@pytest.mark.slow
+@each_body
+def test_whole_environments_are_theirs(name: str) -> None:
+    """300 control steps, restarts included, in an `Env`."""
+    env = embodied.make(f"locomotion/{name}", num_envs=N, engine="mujoco", device="cpu")
     first = env.reset(seed=0)["policy"].numpy().copy()
-    twins = [Twin(name, env, i) for i in range(N)]
+    batch: Any = env.engine.batch
+    twins = [Twin(name) for _ in range(N)]
     for i, twin in enumerate(twins):
-        assert_close(first[i], twin.restart(), f"first observation of {i}")
-    weights = env.task.config.weights
+        assert_close(first[i], twin.agree(batch.qpos[i], batch.qvel[i]), f"first observation of {i}")
     generator = torch.Generator().manual_seed(0)
-    ends = 0
     for step in range(300):
         actions = 2 * torch.rand(N, env.action_size, generator=generator) - 1
-        if step and step % AGREED.get(name, 300) == 0:
-            for twin in twins:
-                twin.agree()
         result = env.step(actions)
         for i, twin in enumerate(twins):
             where = f"step {step}, environment {i}"
             observation, reward, terminated, info = twin.step(actions[i].numpy())
             farthest = max(1.0, abs(info["x_position"]) + 1.0)
-            rounding = weights.forward * farthest * FLOAT32 / env.control_dt
+            rounding = env.task.config.weights.forward * farthest * FLOAT32 / env.control_dt
             assert_close(result.final_obs["policy"][i], observation, f"observation, {where}")
             assert_close(result.reward[i], reward, f"reward, {where}", rounding)
             assert bool(result.terminated[i]) == terminated, where
             if result.done[i]:
-                ends += 1
-                assert_close(result.obs["policy"][i], twin.restart(), f"restart, {where}")
-    assert ends > 0 or name == "half-cheetah" or name == "ant"
-
-
-@each_body
-def test_every_reward_term_is_theirs(name: str, env_of: Callable[[str], Env]) -> None:
-    """The terms have Gymnasium's names, and their sums over the first steps its values."""
-    env = env_of(name)
-    env.reset(seed=1)
-    twin = Twin(name, env, 0)
-    twin.restart()
-    totals = dict.fromkeys(env.task.reward_weights, 0.0)
-    for action in 2 * torch.rand(4, N, env.action_size, generator=torch.Generator().manual_seed(1)) - 1:
-        env.step(action)
-        info = twin.step(action[0].numpy())[3]
-        totals = {term: total + info[f"reward_{term}"] for term, total in totals.items()}
-    ours = env.episode.terms
-    for term, total in totals.items():
-        assert float(ours[term][0]) == pytest.approx(total, rel=1e-4, abs=1e-4), term
+                twin.env.reset()
+                mujoco.mj_resetData(twin.env.model, twin.env.data)
+                again = twin.agree(batch.qpos[i], batch.qvel[i])
+                assert_close(result.obs["policy"][i], again, f"restart, {where}")
+            elif (step + 1) % AGREED.get(name, 300) == 0:
+                twin.agree(batch.qpos[i], batch.qvel[i])
 
 
 @each_body
 def test_the_defaults_are_theirs(name: str) -> None:
     """Options of the same name, and the clocks; reward weights are checked by the rewards."""
-    theirs, task = reference(name), task_of(name)
+    theirs, task = reference(name), body_task(name)
     for field in dataclasses.fields(task.config):
         if hasattr(theirs, f"_{field.name}"):
             assert getattr(task.config, field.name) == pytest.approx(getattr(theirs, f"_{field.name}")), field.name
@@ -193,11 +186,9 @@ def test_the_defaults_are_theirs(name: str) -> None:
 
 
 @each_body
-def test_starts_are_spread_as_theirs(name: str, env_of: Callable[[str], Env]) -> None:
+def test_starts_are_spread_as_theirs(name: str) -> None:
     """Mean and deviation of 400 starts of either kind agree within four standard errors."""
-    import jax
-
-    theirs, task = reference(name), env_of(name).task
+    theirs, task = reference(name), body_task(name)
     starts = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.PRNGKey(0), 400))
     drawn = np.concatenate([starts.qpos, starts.qvel], axis=1)
     rows = []
@@ -214,9 +205,7 @@ def test_starts_are_spread_as_theirs(name: str, env_of: Callable[[str], Env]) ->
 
 
 def test_without_contact_forces_an_ant_sees_what_gymnasium_shows_without_them() -> None:
-    env = embodied.make(
-        "locomotion/ant", num_envs=1, engine="mujoco", device="cpu", include_cfrc_ext_in_observation=False
-    )
-    assert env.observation_spec["policy"].shape == (27,)
+    ant = configured(join_content()["locomotion/ant"], None, {"include_cfrc_ext_in_observation": False})
+    assert sum(math.prod(shape) for shape in ant.observation_terms["policy"].values()) == 27
     theirs = gymnasium.make("Ant-v5", include_cfrc_ext_in_observation=False)
     assert theirs.observation_space.shape == (27,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,24 +20,25 @@ from tasks.locomotion import g1, quadrupeds
 from tasks.locomotion.getup import GetupConfig
 from tasks.locomotion.joystick import JoystickConfig
 from tasks.locomotion.legged import LeggedTask, Variation
+from tests.kit.hooks import blank, partly
 
 KEY = jax.random.PRNGKey(0)
 
 
-def starts(task: Task[Any], count: int) -> Any:
-    return jax.jit(jax.vmap(task.reset))(jax.random.split(KEY, count))
+def starts(task: Task[Any], count: int, part: Callable[[Any], Any]) -> Any:
+    """A part of so many starts."""
+    return jax.tree.map(np.asarray, partly(jax.vmap(task.reset), part)(jax.random.split(KEY, count)))
 
 
 def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after_the_top() -> None:
     task = quadrupeds.Go1RoughJoystick()
-    state = task.reset(KEY).task_state
-    end = jnp.asarray(float(task.timing.max_steps))
+    state, end = blank(task).task_state, np.float32(task.timing.max_steps)
+    restart = partly(task.restart, lambda start: start.task_state.level)
 
     def following(level: int, steps: Any, error: float, key: Any = KEY) -> int:
-        ended = dataclasses.replace(state, level=jnp.asarray(level), steps=steps, mean_error=jnp.asarray(error))
-        return int(restart(key, ended).task_state.level)
+        ended = dataclasses.replace(state, level=np.int32(level), steps=steps, mean_error=np.float32(error))
+        return int(restart(key, ended))
 
-    restart = jax.jit(task.restart)
     assert following(3, end, 0.1) == 4
     assert following(3, end, 0.5) == 3
     assert following(3, end - 1, 0.1) == 2
@@ -47,9 +49,9 @@ def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after
 
 def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
     task = quadrupeds.Go1RoughJoystick()
-    start = starts(task, 200)
-    assert set(np.unique(start.task_state.level)) == set(range(task.ground.levels))
-    above = start.qpos[:, 2] - task.ground.height(start.qpos[:, :2])
+    level, qpos = starts(task, 200, lambda start: (start.task_state.level, start.qpos))
+    assert set(np.unique(level)) == set(range(task.ground.levels))
+    above = qpos[:, 2] - task.ground.height(qpos[:, :2])
     assert (above > task.robot.height).all()
 
 
@@ -59,7 +61,7 @@ def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
     for name in whole.variations:
         assert set(quadrupeds.Go1Joystick(JoystickConfig(without=(name,))).variations) == set(whole.variations) - {name}
     bare = quadrupeds.Go1Joystick(JoystickConfig(without=("all",)))
-    start = starts(bare, 3)
+    start = starts(bare, 3, lambda start: start)
     assert not bare.variations
     assert not start.model
     assert not np.asarray(start.task_state.latency).any()
@@ -79,11 +81,10 @@ def test_a_range_the_wrong_way_round_is_refused() -> None:
 
 def test_what_is_drawn_stays_in_its_range() -> None:
     task = quadrupeds.Go1Joystick()
-    start = starts(task, 300)
-    friction = np.asarray(start.model["geom_friction"])[:, task.model.geom("floor").id, 0]
+    friction, latency = starts(task, 300, lambda start: (start.model["geom_friction"], start.task_state.latency))
+    friction = friction[:, task.model.geom("floor").id, 0]
     assert 0.4 <= friction.min() < 0.5
     assert 0.9 < friction.max() <= 1.0 + 1e-6
-    latency = np.asarray(start.task_state.latency)
     assert 0 <= latency.min() < 0.002
     assert 0.013 < latency.max() <= 0.015
 
@@ -98,10 +99,9 @@ def test_latency_mixes_the_last_target_into_this_one() -> None:
 
 def test_a_fallen_robot_starts_in_every_orientation_and_cannot_act_at_first() -> None:
     task = quadrupeds.Go1Getup(GetupConfig(without=("all",)))
-    start = starts(task, 400)
-    quat = np.asarray(start.qpos[:, 3:7])
+    qpos, limp = starts(task, 400, lambda start: (start.qpos, start.task_state.limp))
+    quat, fallen = qpos[:, 3:7], limp > 0
     up = 1 - 2 * (quat[:, 1] ** 2 + quat[:, 2] ** 2)
-    fallen = np.asarray(start.task_state.limp) > 0
     assert 0.7 < fallen.mean() < 0.9
     assert (up[fallen] < -0.8).any()
     assert (up[fallen] > 0.8).any()
@@ -132,9 +132,8 @@ def test_soft_ankles_still_carry_the_g1_at_home() -> None:
 
 def test_an_action_moves_each_joint_as_far_as_it_reaches() -> None:
     task = g1.G1Joystick(g1.G1Joystick.config_type(without=("all",)))
-    start = task.reset(KEY)
-    joints = len(task.robot.joint_names)
-    targets, _ = task.process_action(None, start.task_state, jnp.ones(joints), KEY)  # pyright: ignore[reportArgumentType]
+    joints, state = len(task.robot.joint_names), blank(task).task_state
+    targets = partly(task.process_action, lambda processed: processed[0])(None, state, np.ones(joints, np.float32), KEY)
     moved = np.asarray(targets) - task.layout.stance
     legs, waist, arms = np.split(moved, [12, 15])
     assert moved.shape == (joints,)
@@ -149,7 +148,8 @@ def test_a_robot_with_numbers_for_other_joints_is_refused() -> None:
 
 def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
     task = g1.G1Joystick()
-    state = dataclasses.replace(task.reset(KEY).task_state, command=jnp.array([0.5, 0.0, 0.0]), steps=jnp.asarray(9.0))
+    command = np.array([0.5, 0.0, 0.0], np.float32)
+    state = dataclasses.replace(blank(task).task_state, command=command, steps=np.float32(9.0))
     left, right = np.sin(np.asarray(task._phase(state)))
     assert left == pytest.approx(-right, abs=1e-5)
     still = dataclasses.replace(state, command=jnp.zeros(3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,13 +12,17 @@ import torch
 
 import embodied
 from embodied.core.task import has_expert
+from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.parts import SplitRobot
 from tasks.locomotion.classic.ant import Ant
 from tasks.locomotion.classic.split import Ant4x2, AntTeamConfig, visible
+from tests.kit.hooks import blank
+from tests.kit.scripts import hosted
+from tests.kit.worlds import jitted, task_of
 
-N = 3
+N, KEY = 3, jax.random.PRNGKey(0)
 ROBOTS = {"half-cheetah-2x3": "half-cheetah", "ant-4x2": "ant", "humanoid-17x1": "humanoid"}
 ORDER = {"half-cheetah-2x3": range(6), "ant-4x2": (2, 3, 4, 5, 6, 7, 0, 1), "humanoid-17x1": range(17)}
 """Entries of the robot's action in the order of the agents: the ant's motors begin with those of leg 4."""
@@ -30,6 +36,37 @@ def pair(team: str) -> tuple[Env, Env]:
     return both[0], both[1]
 
 
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_teams_actions_are_joined_in_order_and_each_agent_sees_what_the_robot_does(name: str) -> None:
+    team, alone = (task_of(f"locomotion/{one}") for one in (name, ROBOTS[name]))
+    assert isinstance(team, SplitRobot)
+    agents = team.agents or 1
+    actions = np.arange(alone.action_size, dtype=np.float32)
+    joined = np.asarray(team.joined(jnp.asarray(actions.reshape(agents, -1))))
+    np.testing.assert_array_equal(joined[list(ORDER[name])], actions)
+    world, state = World.zeros(alone.model), blank(alone).task_state
+    world = dataclasses.replace(world, qpos=jnp.arange(alone.model.nq) / 10, qvel=jnp.arange(alone.model.nv) / 10)
+    seen, single = (jitted(one.observe)(world, state, KEY) for one in (team, alone))
+    (number,) = set(seen["policy"]) - set(single["policy"])
+    np.testing.assert_array_equal(seen["policy"][number], np.eye(agents))
+    for group in ("policy", "critic"):
+        for term, value in single["policy"].items():
+            np.testing.assert_array_equal(seen[group][term], np.tile(value, (agents, 1)), err_msg=term)
+
+
+def test_a_cheetah_as_a_team_is_the_cheetah_to_the_bit() -> None:
+    team, alone = (task_of(f"locomotion/{one}") for one in ("half-cheetah-2x3", "half-cheetah"))
+    actions = np.random.default_rng(0).uniform(-1, 1, (20, N, 2, 3)).astype(np.float32)
+    ours, theirs = hosted(team, 20, actions, count=N), hosted(alone, 20, actions.reshape(20, N, 6), count=N)
+    np.testing.assert_array_equal(ours.worlds.qpos, theirs.worlds.qpos)
+    np.testing.assert_array_equal(ours.worlds.qvel, theirs.worlds.qvel)
+    np.testing.assert_array_equal(ours.seen["critic"], np.repeat(theirs.seen["policy"][:, :, None], 2, 2))
+    np.testing.assert_array_equal(ours.failure, theirs.failure)
+    for term, value in theirs.terms.items():
+        np.testing.assert_array_equal(ours.terms[term], value, err_msg=term)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_team_is_the_robot_under_joined_actions_to_the_bit(name: str) -> None:
     team, alone = pair(name)
@@ -115,8 +152,7 @@ def test_joints_are_shared_out_evenly(joints: list[list[int]], message: str) -> 
 
 
 def test_any_task_of_one_robot_can_be_shared_out() -> None:
-    task = embodied.make("locomotion/go1-joystick-flat", 1).task
+    task = task_of("locomotion/go1-joystick-flat")
     team = SplitRobot(task, np.arange(12).reshape(4, 3).tolist())
-    start = jax.jit(team.reset)(jax.random.PRNGKey(0))
     assert set(team.observation_terms["critic"]) == set(task.observation_terms["critic"])
-    assert start.qpos.shape == (task.model.nq,)
+    assert jax.eval_shape(team.reset, KEY).qpos.shape == (task.model.nq,)

@@ -11,19 +11,26 @@ import numpy as np
 import pytest
 import torch
 
-import embodied
 from embodied.core.world import World
+from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
 from embodied.math.rotations import quat_from_yaw, quat_multiply
 from tasks.locomotion.sumo import HEIGHT, Sumo, SumoConfig, TaskState, measured
+from tests.kit.hooks import compiled
+from tests.kit.worlds import jitted, world
 
 pytestmark = pytest.mark.timeout(200)
 
 
 @pytest.fixture(scope="module")
 def task() -> Sumo:
-    return Sumo()
+    return compiled(Sumo(), "seen_by")
+
+
+@pytest.fixture
+def env() -> Env:
+    return world("locomotion/sumo", "mujoco")
 
 
 def bout(task: Sumo, red=(1.0, 0.0), blue=(-1.0, 0.0), red_roll=0.0, time=1.0) -> tuple[World, TaskState]:
@@ -31,9 +38,9 @@ def bout(task: Sumo, red=(1.0, 0.0), blue=(-1.0, 0.0), red_roll=0.0, time=1.0) -
     qpos = np.array(task.model.qpos0)
     for at, (x, y), roll in ((0, red, red_roll), (15, blue, 0.0)):
         qpos[at : at + 7] = (x, y, HEIGHT, np.cos(roll / 2), np.sin(roll / 2), 0.0, 0.0)
-    world = World.posed(task.model, qpos, np.zeros(task.model.nv))
-    away, gap = measured(world.qpos.reshape(2, -1)[:, :3])
-    return dataclasses.replace(world, time=jnp.asarray(time)), TaskState(away, gap, jnp.zeros(2), jnp.zeros(()))
+    now = World.posed(task.model, qpos, np.zeros(task.model.nv))
+    away, gap = jitted(measured)(np.asarray(now.qpos).reshape(2, -1)[:, :3])
+    return dataclasses.replace(now, time=jnp.asarray(time)), TaskState(away, gap, jnp.zeros(2), jnp.zeros(()))
 
 
 @pytest.mark.parametrize(
@@ -52,15 +59,14 @@ def bout(task: Sumo, red=(1.0, 0.0), blue=(-1.0, 0.0), red_roll=0.0, time=1.0) -
     ],
 )
 def test_who_leaves_the_ring_or_is_turned_over_has_lost_and_in_the_end_who_is_farther_out(task, given, lost) -> None:
-    world, state = bout(task, **given)
-    outcome, rewards = task.outcome(world, state), task.rewards(world, state, jnp.zeros((2, 8)))
+    now, state = bout(task, **given)
+    outcome, rewards = task.outcome(now, state), task.rewards(now, state, np.zeros((2, 8), np.float32))
     assert (bool(outcome.failure), bool(outcome.success)) == (lost == "red", lost == "blue")
     assert rewards["won"].tolist() == [(lost == "blue") - (lost == "red"), (lost == "red") - (lost == "blue")]
 
 
-def test_what_one_ant_earns_by_pushing_and_winning_the_other_pays(task: Sumo) -> None:
+def test_what_one_ant_earns_by_pushing_and_winning_the_other_pays(task: Sumo, env: Env) -> None:
     """Together they earn what both have come closer, and pay for their motors."""
-    env = embodied.make("locomotion/sumo", 4, "mujoco", device="cpu")
     env.reset(seed=0)
     weights, before = task.reward_weights, np.asarray(env.task_state.gap)
     for _ in range(20):
@@ -77,17 +83,16 @@ def test_what_one_ant_earns_by_pushing_and_winning_the_other_pays(task: Sumo) ->
 def test_an_ant_does_not_see_which_side_or_which_way_it_is(task: Sumo) -> None:
     """The bout turned about the middle of the ring looks the same; of exchanged ants each sees what the other saw."""
     start = task.reset(jax.random.key(3))
-    world = World.posed(task.model, start.qpos, start.qvel)
-    seen = task.observe(world, start.task_state, jax.random.key(0))["policy"]
-    turn = quat_from_yaw(2.0)
-    flat = jnp.array([[jnp.cos(2.0), -jnp.sin(2.0)], [jnp.sin(2.0), jnp.cos(2.0)]])
-    pose, vel = world.qpos.reshape(2, -1), world.qvel.reshape(2, -1)
-    pose = pose.at[:, :2].set(pose[:, :2] @ flat.T)
-    pose = pose.at[:, 3:7].set(jax.vmap(quat_multiply, (None, 0))(turn, pose[:, 3:7]))
-    vel = vel.at[:, :2].set(vel[:, :2] @ flat.T)
-    turned = dataclasses.replace(world, qpos=pose.ravel(), qvel=vel.ravel())
+    now = World.posed(task.model, start.qpos, start.qvel)
+    seen = task.observe(now, start.task_state, jax.random.key(0))["policy"]
+    turn = np.asarray(quat_from_yaw(2.0))
+    flat = np.array([[np.cos(2.0), -np.sin(2.0)], [np.sin(2.0), np.cos(2.0)]])
+    pose, vel = np.array(now.qpos).reshape(2, -1), np.array(now.qvel).reshape(2, -1)
+    pose[:, :2], vel[:, :2] = pose[:, :2] @ flat.T, vel[:, :2] @ flat.T
+    pose[:, 3:7] = jitted(jax.vmap(quat_multiply, (None, 0)))(turn, pose[:, 3:7])
+    turned = dataclasses.replace(now, qpos=jnp.asarray(pose.ravel()), qvel=jnp.asarray(vel.ravel()))
     again = task.observe(turned, start.task_state, jax.random.key(0))["policy"]
-    exchanged, state = task.seen_by(world, start.task_state, jnp.asarray(1))
+    exchanged, state = task.seen_by(now, start.task_state, jnp.asarray(1))
     others = task.observe(exchanged, state, jax.random.key(0))["policy"]
     for name in seen:
         np.testing.assert_allclose(again[name], seen[name], atol=1e-5, err_msg=name)
@@ -116,8 +121,7 @@ def test_ants_touch_each_other_and_the_floor_and_not_themselves(task: Sumo) -> N
     assert standing == {"floor", "red", "blue"}
 
 
-def test_a_bout_ends_when_it_is_won_and_is_no_failure_then() -> None:
-    env = embodied.make("locomotion/sumo", 8, "mujoco", device="cpu")
+def test_a_bout_ends_when_it_is_won_and_is_no_failure_then(env: Env) -> None:
     env.reset(seed=0)
     won = 0
     for _ in range(120):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -13,14 +14,18 @@ from embodied.core.world import World
 from embodied.math.rotations import quat_rotate
 from tasks.locomotion import quadrupeds
 from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
+from tests.kit.hooks import compiled, partly
+from tests.kit.worlds import jitted
 
 TASKS = [quadrupeds.Go1Handstand, quadrupeds.Go1Footstand, quadrupeds.Go2Handstand, quadrupeds.Go2Footstand]
 KEY = jax.random.PRNGKey(0)
+NOTHING: Any = np.zeros(12, np.float32)
 
 
+@functools.cache
 def beginning(kind: type[Handstand], upright: float) -> tuple[Handstand, Any]:
-    task = kind(TwoFeetConfig(upright_starts=upright, rising_starts=0.0, without=("all",)))
-    return task, task.reset(KEY)
+    task = compiled(kind(TwoFeetConfig(upright_starts=upright, rising_starts=0.0, without=("all",))))
+    return task, jax.tree.map(np.asarray, task.reset(KEY))
 
 
 @pytest.mark.parametrize("kind", TASKS)
@@ -28,7 +33,7 @@ def test_upright_starts_balance_and_standing_ones_do_not(kind: type[Handstand]) 
     for upright in (1.0, 0.0):
         task, start = beginning(kind, upright)
         world = World.posed(task.model, start.qpos, start.qvel)
-        terms = task.rewards(world, start.task_state, jnp.zeros(12))
+        terms = task.rewards(world, start.task_state, NOTHING)
         assert float(terms["balance"]) == upright
         assert (float(terms["height"]) > 0.7) == bool(upright)
         assert not bool(task.outcome(world, start.task_state).failure)
@@ -39,13 +44,13 @@ def test_moving_or_leaning_away_from_the_feet_earns_less_support(kind: type[Hand
     task, start = beginning(kind, 1.0)
 
     def support(speed: Any) -> float:
-        qvel = start.qvel.at[:3].set(speed)
-        return float(
-            task.rewards(World.posed(task.model, start.qpos, qvel), start.task_state, jnp.zeros(12))["support"]
-        )
+        qvel = np.concatenate([speed, start.qvel[3:]])
+        return float(task.rewards(World.posed(task.model, start.qpos, qvel), start.task_state, NOTHING)["support"])
 
-    forward = quat_rotate(start.qpos[3:7], jnp.array([0.0, 0.0, 1.0]))  # the belly's way is level while upright
-    rest = support(jnp.zeros(3))
+    forward = np.asarray(
+        quat_rotate(start.qpos[3:7], jnp.array([0.0, 0.0, 1.0]))
+    )  # the belly's way is level while upright
+    rest = support(np.zeros(3))
     assert rest > 0.6
     assert support(1.0 * forward) < 0.4 * rest
     assert support(-1.0 * forward) < 0.4 * rest
@@ -54,9 +59,10 @@ def test_moving_or_leaning_away_from_the_feet_earns_less_support(kind: type[Hand
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_robot_on_its_rump_or_its_nose_fails(kind: type[Handstand]) -> None:
     task, start = beginning(kind, 1.0)
-    sunk = start.qpos.at[2].set(0.6 * task.robot.height)
+    sunk = start.qpos.copy()
+    sunk[2] = 0.6 * task.robot.height
     world = World.posed(task.model, sunk, start.qvel)
-    assert not float(task.rewards(world, start.task_state, jnp.zeros(12))["balance"])
+    assert not float(task.rewards(world, start.task_state, NOTHING)["balance"])
     assert bool(task.outcome(world, start.task_state).failure)
 
 
@@ -67,19 +73,20 @@ def test_the_pose_goes_from_standing_to_balance_ahead_of_the_trunk(kind: type[Ha
     whole = task.upright_pose[thigh] - task.layout.stance[thigh]
     for pitch, share in ((0.0, 0.0), (20.0, 1 / 3), (40.0, 2 / 3), (60.0, 1.0), (90.0, 1.0)):
         turn = -kind.nose * np.radians(pitch) / 2
-        qpos = start.qpos.at[3:7].set(jnp.array([np.cos(turn), 0, np.sin(turn), 0]))
+        qpos = start.qpos.copy()
+        qpos[3:7] = [np.cos(turn), 0, np.sin(turn), 0]
         pose = task.pose(World.posed(task.model, qpos, start.qvel))
         assert float(pose[thigh] - task.layout.stance[thigh]) == pytest.approx(share * whole, abs=1e-3)
 
 
 def test_rising_starts_have_any_pitch_with_the_standing_feet_on_the_ground() -> None:
     task = quadrupeds.Go1Footstand(TwoFeetConfig(upright_starts=0.0, rising_starts=1.0, without=("all",)))
-    starts = jax.jit(jax.vmap(task.reset))(jax.random.split(KEY, 40))
-    lowest = []
-    for qpos, qvel in zip(starts.qpos, starts.qvel, strict=True):
-        world = World.posed(task.model, qpos, qvel)
-        lowest.append(float(jnp.min(task.feet(world, "pos")[2:, 2])) - task.robot.foot_radius)
-    ahead = jax.vmap(quat_rotate, (0, None))(starts.qpos[:, 3:7], jnp.array([1.0, 0.0, 0.0]))
+    reset = partly(jax.vmap(task.reset), lambda starts: starts.qpos)
+    poses, lowest = np.asarray(reset(jax.random.split(KEY, 40))), []
+    for qpos in poses:
+        world = World.posed(task.model, qpos, np.zeros(task.model.nv))
+        lowest.append(float(np.min(np.asarray(task.feet(world, "pos"))[2:, 2])) - task.robot.foot_radius)
+    ahead = jitted(jax.vmap(quat_rotate, (0, None)))(poses[:, 3:7], np.array([1.0, 0.0, 0.0]))
     assert np.histogram(np.arcsin(ahead[:, 2]), bins=4, range=(0.0, np.pi / 2))[0].min() > 3
     assert np.abs(lowest).max() < 0.08, "joint noise of 20 % moves the feet by a few centimetres"
 
@@ -96,6 +103,6 @@ def test_coming_down_fails_only_after_having_balanced(kind: type[Handstand]) -> 
     down = World.posed(task.model, standing.qpos, standing.qvel)
     assert not bool(task.outcome(down, standing.task_state).failure)
     balanced = World.posed(task.model, upright.qpos, upright.qvel)
-    state = task.post_step(balanced, upright.task_state, jnp.zeros(12), KEY)
+    state = task.post_step(balanced, upright.task_state, NOTHING, KEY)
     assert not bool(task.outcome(balanced, state).failure)
     assert bool(task.outcome(down, state).failure)

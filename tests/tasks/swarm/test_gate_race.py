@@ -18,13 +18,14 @@ from embodied.rendering.scene_state import SceneReader, set_scene
 from tasks.swarm.dynamics.drones import still
 from tasks.swarm.gate_race import CAMERA, PROPRIO_TERMS, GateRace, GateRaceConfig, Goal
 from tasks.swarm.team.gates import BARS, CLEAR, FRAME, OPENING, Gate, colour, frames, in_gate, random_course
+from tests.kit.hooks import blank, compiled, partly
+from tests.kit.worlds import task_of
 
 COURSE = (Gate(0.0, 0.0, 1.0, 0.4), Gate(2.0, 1.0, 1.5, 2.0))
 
 
 def test_frames_stand_around_the_openings() -> None:
-    middle, heading = random_course(jax.random.key(3), 5)
-    rows = frames(middle, heading)
+    middle, heading, rows = jax.jit(lambda: (*(course := random_course(jax.random.key(3), 5)), frames(*course)))()
     assert len(rows) == 5 * len(BARS)
     for gate in range(5):
         reach = []
@@ -32,12 +33,15 @@ def test_frames_stand_around_the_openings() -> None:
             row = rows[f"gate{gate}_{bar}"]
             np.testing.assert_allclose(in_gate(middle[gate], heading[gate], row[3:6]), place, atol=1e-5)
             np.testing.assert_allclose(row[:3], half, atol=1e-6)
+            turn = np.array([np.cos(heading[gate] / 2), 0.0, 0.0, np.sin(heading[gate] / 2)])
+            assert abs(float(row[6:10] @ turn)) == pytest.approx(1.0, abs=1e-5)
             low, high = np.abs(np.array(place)) - half, np.abs(np.array(place)) + half
             assert (low[1:] >= OPENING - 1e-6).any(), f"{bar} stands in the opening"
             reach.append(high[1:])
         np.testing.assert_allclose(np.max(reach, axis=0), OPENING + FRAME)
 
 
+@pytest.mark.slow
 def test_pictures_have_every_bar_in_its_place_and_turned_with_its_gate() -> None:
     env = embodied.make("swarm/gate-race", 2, "rigid", course=COURSE)
     env.reset()
@@ -56,6 +60,21 @@ def test_pictures_have_every_bar_in_its_place_and_turned_with_its_gate() -> None
             )
 
 
+def test_a_drone_begins_before_its_first_gate_which_has_its_own_colour() -> None:
+    task = task_of("swarm/gate-race")
+    assert isinstance(task, GateRace)
+    draw = partly(task.reset, lambda start: (start.qpos, task.geom_appearance(start.task_state)))
+    for seed in range(3):
+        qpos, looks = jax.tree.map(np.asarray, draw(jax.random.key(seed)))
+        bars = np.array([looks[f"gate0_{bar}"] for bar in BARS])
+        np.testing.assert_allclose(bars[:, 10:13], [colour(0, 5)[:3]] * len(BARS), atol=1e-6)
+        ahead = bars[:, 3:6].mean(0) - qpos[:3]
+        w, _, _, z = qpos[3:7]
+        turned = np.arctan2(ahead[1], ahead[0]) - 2 * np.arctan2(z, w)
+        assert abs((turned + np.pi) % (2 * np.pi) - np.pi) < np.deg2rad(20)
+
+
+@pytest.mark.slow
 def test_a_drone_sees_its_first_gate_ahead_of_it_in_its_colour() -> None:
     env = embodied.make("swarm/gate-race", 3, "rigid", seed=2, cameras=(CAMERA,), resolution=48)
     images = env.reset()[f"pixels/{CAMERA}"].reshape(3, 3, 48, 48).float() / 255
@@ -73,7 +92,7 @@ def test_what_is_paid_for_a_course_does_not_depend_on_where_gates_are_passed(off
     """Else the shortest way, along the inner sides of the gates, would pay least."""
     course = tuple(Gate(2 * np.cos(angle), 2 * np.sin(angle), 1.0, angle + np.pi / 2) for angle in (0.0, 1.2, 2.4))
     task = GateRace(GateRaceConfig(course=course))
-    state = task.reset(jax.random.key(0)).task_state
+    state = partly(task.reset, lambda start: start.task_state)(jax.random.key(0))
     angle = np.linspace(-0.4, 2.7, 400)  # rad, of a circle that crosses the gates `off` m outside their middles
     way = np.stack([(2 + off) * np.cos(angle), (2 + off) * np.sin(angle), np.ones_like(angle)], -1)
 
@@ -92,10 +111,10 @@ def test_what_is_paid_for_a_course_does_not_depend_on_where_gates_are_passed(off
 
 
 def test_policies_that_see_are_told_what_a_drone_feels_and_not_where_gates_are() -> None:
-    task = GateRace(GateRaceConfig(agents=2))
-    start = task.reset(jax.random.key(0))
-    world = World.posed(task.model, start.qpos, start.qvel)
-    seen = task.observe(world, start.task_state, jax.random.key(1))
+    task = compiled(GateRace(GateRaceConfig(agents=2)))
+    drones = still(jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.2]]))
+    world = World.posed(task.model, drones.qpos, drones.qvel)
+    seen = task.observe(world, blank(task).task_state, jax.random.key(1))
     assert set(seen[PROPRIO]) == set(PROPRIO_TERMS) == set(seen["policy"]) - {"gates"}
     for name in PROPRIO_TERMS:
         np.testing.assert_array_equal(seen[PROPRIO][name], seen["policy"][name])

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import embodied
+from tasks.swarm.hover import Hover, HoverConfig
+from tests.kit.scripts import flown
 
 N, STEPS = 8, 100  # one second
 
@@ -41,25 +43,37 @@ def reference() -> list[dict[str, np.ndarray]]:
     return fly("mujoco")
 
 
+LIMITS = {"position": 1e-3, "orientation": 3e-3, "linvel_w": 1e-2, "gyro": 5e-2, "accelerometer": 5e-2}
+"""Single against double precision over 500 physics steps: 1 mm, 0.2 degrees, 1 cm/s, 0.05 rad/s, 0.05 m/s^2."""
+
+
+def test_half_a_second_of_open_loop_flight_agrees_between_rigid_and_mujoco() -> None:
+    task = Hover(HoverConfig(start_tilt=20.0, noise=False))
+    actions = np.repeat(0.1 * np.random.default_rng(0).normal(size=(10, 4)) + 0.05, 5, 0)
+    for seed in (0, 1):
+        ours, expected = (flown(task, engine, actions, seed).worlds for engine in ("rigid", "mujoco"))
+        for name, limit in LIMITS.items():
+            np.testing.assert_allclose(ours[name], expected[name], atol=limit, err_msg=name)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize(
     ("engine", "impl"),
     [
         ("rigid", None),
-        pytest.param("mjx", "jax", marks=pytest.mark.slow),
-        pytest.param("mjx", "warp", marks=pytest.mark.slow),
+        ("mjx", "jax"),
+        ("mjx", "warp"),
     ],
 )
 def test_one_second_of_open_loop_flight_agrees(
     engine: str, impl: str | None, reference: list[dict[str, np.ndarray]]
 ) -> None:
-    """Single against double precision over 500 physics steps: 1 mm, 0.2 degrees, 1 cm/s, 0.05 rad/s, 0.05 m/s^2."""
-    tolerance = {"position": 1e-3, "orientation": 3e-3, "linvel_w": 1e-2, "gyro": 5e-2, "accelerometer": 5e-2}
     readings = fly(engine, **({"impl": impl} if impl else {}))
     for step, (row, expected) in enumerate(zip(readings, reference, strict=True)):
         both = row["flying"] & expected["flying"]
         assert (row["flying"] == expected["flying"]).all() or step > 45
-        for name, limit in tolerance.items():
+        for name, limit in LIMITS.items():
             np.testing.assert_allclose(
                 row[name][both], expected[name][both], atol=limit, err_msg=f"{name}, step {step}"
             )

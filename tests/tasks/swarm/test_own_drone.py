@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,19 @@ import torch
 
 import embodied
 from benchmarks.firefly import description, urdf
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.storage.paths import asset
+from tasks.swarm.control.levels import Level
+from tasks.swarm.dynamics.drones import still as still_drones
 from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 from tasks.swarm.hover import HEIGHT, Hover, HoverConfig
 from tasks.swarm.trajectory import Trajectory, TrajectoryConfig
+from tests.kit.hooks import blank, partly
 from tests.kit.robots import multirotor, quadruped, thrusters
+from tests.kit.scripts import flown, still
+from tests.kit.worlds import jitted
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -27,44 +35,47 @@ CALM: dict[str, Any] = {"start_distance": 0.0, "start_tilt": 0.0, "start_speed":
 EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0}
 
 
-@pytest.fixture
-def firefly(tmp_path: Path) -> str:
-    (tmp_path / "robot.toml").write_text(description())
-    file = tmp_path / "firefly.urdf"
-    file.write_text(urdf())
-    return str(file)
+@pytest.fixture(scope="module")
+def firefly(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("firefly")
+    (folder / "robot.toml").write_text(description())
+    (folder / "firefly.urdf").write_text(urdf())
+    return str(folder / "firefly.urdf")
+
+
+@pytest.fixture(scope="module")
+def calm(firefly: str) -> Hover:
+    """A hexarotor that begins at rest where it shall hover."""
+    return Hover(HoverConfig(robot=firefly, **CALM, **EVEN))
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
-def test_a_hexarotor_hangs_in_the_air_under_zero_actions(firefly: str, engine: str) -> None:
+def test_a_hexarotor_hangs_in_the_air_under_zero_actions(calm: Hover, engine: str) -> None:
     """Rotors that start unevenly tilt it a little before they have reached hover, so it hangs for half a second."""
+    assert calm.action_size == 6
+    places = flown(calm, engine, np.zeros((25, 6))).worlds["position"]
+    np.testing.assert_allclose(places[-1], calm.target, atol=0.15)
+    assert (places[:, 2] > calm.floor).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_environments_of_hexarotors_hang_in_the_air(firefly: str, engine: str) -> None:
     env = embodied.make("swarm/hover", 8, engine, device="cpu", robot=firefly, **CALM, **EVEN)
-    env.reset()
-    for _ in range(25):
-        step = env.step(torch.zeros(env.action_shape))
-        assert not step.terminated.any()
-    assert env.action_size == 6
-    assert isinstance(env.task, Hover)
-    np.testing.assert_allclose(np.asarray(env.world()["position"]), [env.task.target] * 8, atol=0.15)
+    assert not any(step.terminated.any() for step in still(env, 25))
 
 
-def test_open_loop_flight_of_a_hexarotor_agrees_between_engines(firefly: str) -> None:
-    ends = []
-    for engine in ("rigid", "mujoco"):
-        env = embodied.make("swarm/hover", 4, engine, seed=3, device="cpu", robot=firefly, start_tilt=20.0)
-        env.reset()
-        generator = torch.Generator().manual_seed(0)
-        for _ in range(25):
-            env.step(0.2 * torch.randn(env.action_shape, generator=generator))
-        ends.append(np.asarray(env.world().qpos))
+def test_open_loop_flight_of_a_hexarotor_agrees_between_engines(calm: Hover) -> None:
+    actions = 0.2 * np.random.default_rng(0).normal(size=(25, 6))
+    ends = [np.asarray(flown(calm, engine, actions).worlds.qpos[-1]) for engine in ("rigid", "mujoco")]
     np.testing.assert_allclose(ends[0], ends[1], atol=2e-3)
+    assert np.abs(ends[0][3:] - [1, 0, 0, 0]).max() > 0.1
 
 
 def test_each_rotor_idles_hovers_and_gives_all(firefly: str) -> None:
     task = Hover(HoverConfig(robot=firefly))
-    start = task.reset(jax.random.key(0))
-    action = jnp.array([-1.0, 0, 1, 0.5, 0, 0])
-    speed, _ = task.process_action(None, start.task_state, action, jax.random.key(0))  # type: ignore[arg-type]
+    action = np.array([-1.0, 0, 1, 0.5, 0, 0], np.float32)
+    speed, _ = jitted(task.process_action)(None, blank(task).task_state, action, jax.random.key(0))
     assert isinstance(task.drone, Multirotor)
     fraction = np.asarray(speed) ** 2
     hover = task.drone.hover_fraction[0]
@@ -77,7 +88,7 @@ def test_what_turns_less_readily_starts_calmer_and_higher(firefly: str, tmp_path
     assert 0.3 < large.agility < 0.6
     assert HEIGHT + 0.3 < large.target[2] <= 3.0
     assert large.floor == pytest.approx(0.08, abs=0.01)
-    spins = jax.vmap(lambda key: large.reset(key).qvel[3:])(jax.random.split(jax.random.key(0), 256))
+    spins = partly(jax.vmap(large.reset), lambda start: start.qvel[:, 3:])(jax.random.split(jax.random.key(0), 256))
     assert 0.9 < float(jnp.abs(spins).max()) / (2 * large.agility) <= 1.0
 
 
@@ -90,16 +101,47 @@ def test_the_crazyflies_file_flies_as_its_preset(tmp_path: Path) -> None:
     assert file.drone.mass == preset.mass
     np.testing.assert_allclose(file.drone.inertia, preset.inertia, rtol=1e-6)
     np.testing.assert_allclose(file.drone.hover_fraction, preset.hover_fraction, rtol=1e-4)
+
+    def wrench_of(task: Hover) -> Callable[[Any], Any]:
+        state = blank(task).task_state
+        return partly(
+            lambda action: task.process_action(None, state, action, jax.random.key(0))[0],  # type: ignore[arg-type]
+            lambda speed: jnp.concatenate(task.drone.wrench(speed)),
+        )
+
+    wrenches_of = [wrench_of(task) for task in (own, file)]
     for action in ([0.0] * 4, [0.3, 0.3, -0.2, -0.2], [0.2, -0.2, 0.2, -0.2]):
-        wrenches = []
-        for task in (own, file):
-            state = task.reset(jax.random.key(0)).task_state
-            speed, _ = task.process_action(None, state, jnp.array(action), jax.random.key(0))  # type: ignore[arg-type]
-            wrenches.append(jnp.concatenate(task.drone.wrench(speed)))
+        wrenches = [np.asarray(wrench(np.array(action, np.float32))) for wrench in wrenches_of]
         np.testing.assert_allclose(wrenches[1][:5], wrenches[0][:5], rtol=1e-3, atol=1e-6)
         np.testing.assert_allclose(wrenches[1][5], wrenches[0][5], rtol=0.02, atol=1e-6)
 
 
+def test_the_velocity_level_holds_a_hexarotor_up_and_turns_it_as_it_does_a_crazyflie(firefly: str) -> None:
+    """The wrench of a command after a control step, by its weight and inertia."""
+    pushed = []
+    for robot in ("", firefly):
+        task = Trajectory(TrajectoryConfig(level=Level.VELOCITY, robot=robot, effects=(), **EVEN))
+        drones = still_drones(jnp.array([[0.0, 0.0, 1.0]]))
+        world = dataclasses.replace(World.zeros(task.model), qpos=drones.qpos, qvel=drones.qvel)
+        state = dataclasses.replace(
+            blank(task).task_state, flight=jax.jit(task.physics.start)(drones, jax.random.key(0))
+        )
+        process, apply = jax.jit(task.process_action), jax.jit(task.apply_action)
+        for action in 0.1 * np.eye(4, dtype=np.float32)[:3, None]:
+            command, flying = process(world, state, action, jax.random.key(0))
+            wrench = np.zeros(6)
+            for _ in range(task.timing.substeps):
+                control, flying = apply(world, flying, command)
+                wrench = np.asarray(control.wrench[1])
+            scale = np.array([*[task.drone.mass * GRAVITY] * 3, *np.asarray(task.drone.inertia)])
+            pushed.append(wrench / scale)
+    small, large = np.array(pushed).reshape(2, 3, 6)
+    assert (large[:, 2] > 0.8).all()
+    assert (np.sign(large[0, 4]), np.sign(large[1, 3])) == (np.sign(small[0, 4]), np.sign(small[1, 3]))
+    assert large[2, 2] > large[0, 2]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["velocity", "position"])
 def test_the_crazyflies_controllers_fly_a_hexarotor(firefly: str, level: str) -> None:
     """As near to a figure of eight as they keep a Crazyflie, for three seconds."""

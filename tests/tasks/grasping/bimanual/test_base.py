@@ -31,9 +31,11 @@ from tasks.grasping.hands.floating_hand import Mount
 from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.objects.object_spec import object_spec
 from tasks.grasping.objects.shapes import sphere
+from tests.kit.hooks import compiled, partly
+from tests.kit.scripts import hosted
 
 BASES = (HandOver, Catch, Pour)
-SMALL = 4
+SMALL, MULTIPLY = 4, jax.jit(quat_multiply)
 each_task = pytest.mark.parametrize("base", BASES)
 slow_hands = [pytest.param(name, marks=[] if name == "leap" else pytest.mark.slow) for name in HANDS]
 
@@ -57,24 +59,20 @@ def world_of(task: Any, qpos: Any) -> World:
 @functools.cache
 def first_world(base: type) -> tuple[Any, World, Any]:
     """A task without variations, the world at its start, and the state."""
-    task = task_of(base, "leap", "all")
-    start = jax.jit(task.reset)(jax.random.key(0))
+    task = compiled(task_of(base, "leap", "all"), "error", "passed", "resting", "slip", "lost", "touch")
+    start = task.reset(jax.random.key(0))
     return task, world_of(task, start.qpos), start.task_state
 
 
 @each_task
 @pytest.mark.parametrize("hand", slow_hands)
 def test_what_is_held_at_the_start_stays_there_while_nothing_is_done(base: type, hand: str) -> None:
-    env = env_of(base, hand)
-    task: Any = env.task
-    env.reset(seed=0)
-    before = np.asarray(env.world()["object_pos"]).copy()
-    for _ in range(round(1 / env.task.timing.control_dt)):
-        step = env.step(torch.zeros(env.action_shape))
-        assert not (step.terminated | step.success).any()
-    world = env.world()
-    assert np.linalg.norm(np.asarray(world["object_pos"]) - before, axis=1).max() < 0.02
-    felt = np.asarray(jax.jit(jax.vmap(task.touch))(world)).sum(2)
+    task = task_of(base, hand)
+    found = hosted(task, round(1 / task.timing.control_dt), np.zeros(task.action_shape), count=SMALL, watched=False)
+    assert not (found.failure | found.success).any()
+    place = np.asarray(found.worlds["object_pos"])
+    assert np.linalg.norm(place[-1] - place[0], axis=1).max() < 0.02
+    felt = np.asarray(jax.jit(jax.vmap(task.touch))(jax.tree.map(lambda leaf: leaf[-1], found.worlds))).sum(2)
     assert (felt[:, 0] > 1).all()
     assert (felt[:, 1:] == 0).all(), "the other hand is empty"
 
@@ -96,25 +94,27 @@ def test_the_script_solves_it(base: type, hand: str, request: pytest.FixtureRequ
 
 @each_task
 def test_starts_without_variations_are_alike_and_with_them_are_not(base: type) -> None:
-    first, second = (jax.jit(task_of(base, "leap", "all").reset)(jax.random.key(seed)) for seed in range(2))
+    first, second = (first_world(base)[0].reset(jax.random.key(seed)) for seed in range(2))
     np.testing.assert_array_equal(first.qpos, second.qpos)
     assert not first.model
     assert not task_of(base, "leap", "all").variations
-    drawn = jax.jit(jax.vmap(task_of(base).reset))(jax.random.split(jax.random.key(0), 64))
-    assert np.asarray(drawn.qpos).std(0).max() > 0.003
     task = task_of(base)
-    ratio = np.asarray(drawn.model["body_mass"])[:, task.model.body("object").id] / task.item.mass
+    draw = partly(jax.vmap(task.reset), lambda start: (start.qpos, start.model["body_mass"]))
+    qpos, mass = map(np.asarray, draw(jax.random.split(jax.random.key(0), 64)))
+    assert qpos.std(0).max() > 0.003
+    ratio = mass[:, task.model.body("object").id] / task.item.mass
     assert 0.8 <= ratio.min() < 0.9 < 1.1 < ratio.max() <= 1.2
 
 
 def test_the_objects_friction_decides_whatever_it_touches() -> None:
     task = task_of(Catch)
     data, layout = mujoco.MjData(task.model), task.layouts[0]
-    start = jax.jit(task.reset)(jax.random.key(0))
-    data.qpos[:] = start.qpos
-    data.ctrl[layout.actuators] = start.task_state.hands.targets[0]
+    wanted = partly(
+        task.reset, lambda start: (start.qpos, start.task_state.hands.targets[0], start.model["geom_friction"])
+    )
+    data.qpos, data.ctrl[layout.actuators], drawn = wanted(jax.random.key(0))
     geoms = np.flatnonzero(task.model.geom_bodyid == task.model.body("object").id)
-    friction = np.asarray(start.model["geom_friction"])[geoms[0], 0]
+    friction = np.asarray(drawn)[geoms[0], 0]
     assert 0.6 <= friction <= 1.0
     task.model.geom_friction[geoms, 0], kept = friction, task.model.geom_friction[geoms, 0].copy()
     mujoco.mj_step(task.model, data, nstep=20)
@@ -143,7 +143,7 @@ def test_bad_options_are_refused_in_plain_words() -> None:
 
 def test_where_a_ball_lands_is_where_physics_puts_it() -> None:
     ball, speed = jnp.array([-0.1, -0.3, 0.25]), jnp.array([0.1, 1.0, 1.2])
-    offset, left = landing(ball, speed)
+    offset, left = map(np.asarray, jax.jit(landing)(ball, speed))
     there = ball + speed * left + jnp.array([0, 0, -catch.GRAVITY / 2]) * left**2
     np.testing.assert_allclose(there, [*offset, catch.IN_PALM[2]], atol=1e-5)
     np.testing.assert_allclose(landing(jnp.array([0.02, 0.01, 0.0]), jnp.zeros(3))[0], [0.02, 0.01], atol=1e-7)
@@ -158,13 +158,15 @@ def test_a_ball_that_never_flew_is_not_caught() -> None:
     qpos[hands] = qpos[hands][::-1]
     offset = qpos[place : place + 3] - np.array(catch.THROWER.pos)
     qpos[place : place + 3] = np.array(catch.CATCHER.pos) + offset * [-1, -1, 1]
-    qpos[place + 3 : place + 7] = quat_multiply(jnp.array(catch.FACING), jnp.array(qpos[place + 3 : place + 7]))
+    qpos[place + 3 : place + 7] = MULTIPLY(np.array(catch.FACING), qpos[place + 3 : place + 7])
     there = world_of(task, qpos)
     state = dataclasses.replace(state, hands=swapped)
     assert bool(task.resting(there))
     assert not bool(task.resting(world))
     for flew, expected in ((False, 0.0), (True, task.timing.control_dt)):
-        after = task.post_step(there, dataclasses.replace(state, flew=jnp.array(flew)), jnp.zeros(1), jax.random.key(0))
+        after = task.post_step(
+            there, dataclasses.replace(state, flew=jnp.array(flew)), np.zeros(1, np.float32), jax.random.key(0)
+        )
         assert float(after.held) == pytest.approx(expected)
     done = dataclasses.replace(state, held=jnp.asarray(catch.HOLD))
     assert bool(task.outcome(there, done).success)
@@ -177,9 +179,9 @@ def test_flight_is_counted_only_while_nothing_touches() -> None:
     qpos[task.object_qpos + 2] += 0.3
     for _ in range(round(catch.FLIGHT / task.timing.control_dt)):
         assert not bool(state.flew)
-        state = task.post_step(world_of(task, qpos), state, jnp.zeros(1), jax.random.key(0))
+        state = task.post_step(world_of(task, qpos), state, np.zeros(1, np.float32), jax.random.key(0))
     assert bool(state.flew)
-    assert float(task.post_step(world, state, jnp.zeros(1), jax.random.key(0)).flight) == 0
+    assert float(task.post_step(world, state, np.zeros(1, np.float32), jax.random.key(0)).flight) == 0
     qpos[task.object_qpos + 2] = 0.3
     assert bool(task.outcome(world_of(task, qpos), state).failure)
 
@@ -192,9 +194,9 @@ def test_a_baton_that_the_giver_still_holds_is_not_passed() -> None:
     assert not bool(task.passed(world))
     near = dataclasses.replace(state, goal=world["object_pos"], rested=jnp.asarray(0.5))
     assert float(task.error(world, near)[0]) == 0
-    after = task.post_step(world, near, jnp.zeros(1), jax.random.key(0))
+    after = task.post_step(world, near, np.zeros(1, np.float32), jax.random.key(0))
     assert float(after.rested) == 0, "it lies at the goal, but in the wrong hand"
-    assert float(task.rewards(world, near, jnp.zeros(1))["passed"]) == 0
+    assert float(task.rewards(world, near, np.zeros(1, np.float32))["passed"]) == 0
 
 
 # Pour.
@@ -204,7 +206,7 @@ def turned(task: Any, world: World, axis: tuple[float, float, float], angle: flo
     """The bottle turned in the hand, about an axis of its own."""
     qpos, place = np.array(world.qpos), task.object_qpos + 3
     turn = quat_from_axis_angle(jnp.array(axis), angle)
-    qpos[place : place + 4] = quat_multiply(jnp.array(qpos[place : place + 4]), turn)
+    qpos[place : place + 4] = MULTIPLY(qpos[place : place + 4], turn)
     return world_of(task, qpos)
 
 
@@ -222,8 +224,12 @@ def test_turning_the_wrist_is_no_slip_but_tilts() -> None:
     grip = initial_grasp(task.hand, task.item, pour.POURER, pour.IN_PALM, pour.UPRIGHT)
     for angle in (-1.0, -1.8):
         bases = jnp.zeros((1, 6)).at[0, 3].set(angle)
-        pos, quat = task.object_pose(0, bases[0], grip)
-        there = world_of(task, task.initial_joint_state(bases, jnp.asarray(grip.joints)[None], pos, quat)[0])
+        pose = jax.jit(
+            lambda bases: task.initial_joint_state(
+                bases, jnp.asarray(grip.joints)[None], *task.object_pose(0, bases[0], grip)
+            )[0]
+        )
+        there = world_of(task, pose(bases))
         assert float(task.slip(there, state)[0]) < 5e-3
         command = dataclasses.replace(state, command=jnp.asarray(-angle))
         assert float(task.metrics(there, command)["angle"]) < 0.1
@@ -235,9 +241,9 @@ def test_a_command_that_was_kept_for_a_second_counts_and_the_next_one_comes() ->
     state = dataclasses.replace(state, command=jnp.asarray(tilt))
     steps = round(pour.HOLD / task.timing.control_dt)
     for _ in range(steps - 1):
-        state = task.post_step(world, state, jnp.zeros(1), jax.random.key(0))
+        state = task.post_step(world, state, np.zeros(1, np.float32), jax.random.key(0))
         assert not bool(state.reached)
-    state = task.post_step(world, state, jnp.zeros(1), jax.random.key(0))
+    state = task.post_step(world, state, np.zeros(1, np.float32), jax.random.key(0))
     assert bool(state.reached)
     assert float(state.count) == 1
     assert pour.TILTS[0] <= float(state.command) <= pour.TILTS[1]

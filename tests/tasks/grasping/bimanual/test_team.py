@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 import torch
 
 import embodied
+from embodied.core.world import World
 from policies.training.loading import load_policy
+from tests.kit.worlds import jitted, task_of
 
 N, STEPS = 2, 12
 
 pytestmark = pytest.mark.timeout(200)
 
 
-@pytest.mark.parametrize("name", ["catch", pytest.param("hand-over", marks=pytest.mark.slow)])
+def test_agents_of_two_hands_see_the_same_and_act_as_both() -> None:
+    team, alone = task_of("grasping/leap-catch-team"), task_of("grasping/leap-catch")
+    assert team.agents == 2
+    assert team.action_shape == (2, (alone.action_size or 0) // 2)
+    start = jitted(alone.reset)(jax.random.key(0))
+    world, state, key = World.posed(alone.model, start.qpos, start.qvel), start.task_state, jax.random.key(1)
+    seen, single = (jitted(task.observe)(world, state, key)["policy"] for task in (team, alone))
+    (number,) = set(seen) - set(single)
+    np.testing.assert_array_equal(seen[number], np.eye(2))
+    for term, value in single.items():
+        np.testing.assert_array_equal(seen[term], np.tile(value, (2, 1)), err_msg=term)
+    action = np.random.default_rng(0).uniform(-1, 1, team.action_shape).astype(np.float32)
+    ours = jitted(team.process_action)(world, state, action, key)
+    theirs = jitted(alone.process_action)(world, state, action.ravel(), key)
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["catch", "hand-over"])
 def test_two_agents_are_both_hands_to_the_bit(name: str) -> None:
     team = embodied.make(f"grasping/leap-{name}-team", N, "mujoco", device="cpu")
     alone = embodied.make(f"grasping/leap-{name}", N, "mujoco", device="cpu")

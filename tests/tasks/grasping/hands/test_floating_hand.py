@@ -29,6 +29,7 @@ from tasks.grasping.hands.models import HANDS, hand_named
 
 STATION = Mount("right_", (0.1, 0.2, 0.6), (np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
 DT = 0.05  # s
+TRACK = jax.jit(lambda reference, at, action, ranges: track_reference(reference, at, action, ranges, DT))
 every_hand = pytest.mark.parametrize("name", HANDS)
 
 
@@ -79,10 +80,10 @@ def driven(model: mujoco.MjModel, name: str, action: np.ndarray, seconds: float,
     shape = poses(hand_named(name)).closed
     data.qpos[layout.qpos], data.ctrl[layout.actuators] = shape.joints, shape.targets
     data.xfrc_applied[base.body, 2] = -push
-    reference, rows = jnp.zeros(6), []
-    told = jax.jit(lambda reference, at: track_reference(reference, at, jnp.asarray(action), base.ranges, DT))
+    reference, rows = np.zeros(6, np.float32), []
     for _ in range(round(seconds / DT)):
-        data.ctrl[base.actuators], reference = told(reference, jnp.asarray(data.qpos[base.qpos]))
+        at = data.qpos[base.qpos].astype(np.float32)
+        data.ctrl[base.actuators], reference = TRACK(reference, at, action.astype(np.float32), base.ranges)
         for _ in range(round(DT / PHYSICS_DT)):
             mujoco.mj_step(model, data)
             rows.append((data.qpos[base.qpos].copy(), data.qvel[base.qvel].copy()))
@@ -100,9 +101,10 @@ def test_it_gets_as_fast_as_the_arm_and_no_faster(axis: int, speed: float, most:
 
 
 def test_a_slanted_way_is_no_faster_than_a_straight_one() -> None:
-    velocity, _ = track_reference(jnp.zeros(6), jnp.zeros(6), jnp.ones(6), STATION.ranges, DT)
-    assert float(jnp.linalg.norm(velocity[:3])) == pytest.approx(SPEED, rel=1e-5)
-    assert float(jnp.linalg.norm(velocity[3:])) == pytest.approx(TURNING, rel=1e-5)
+    rest = np.zeros(6, np.float32)
+    velocity, _ = map(np.asarray, TRACK(rest, rest, rest + 1, STATION.ranges))
+    assert np.linalg.norm(velocity[:3]) == pytest.approx(SPEED, rel=1e-5)
+    assert np.linalg.norm(velocity[3:]) == pytest.approx(TURNING, rel=1e-5)
 
 
 @every_hand
@@ -113,14 +115,13 @@ def test_it_holds_its_place_with_a_weight_on_it(name: str) -> None:
 
 
 def test_a_reference_stays_in_its_range_and_near_the_base() -> None:
-    low, high = STATION.ranges.T
-    for seed in range(20):
-        keys = jax.random.split(jax.random.key(seed), 3)
-        at = jax.random.uniform(keys[0], (6,), minval=low, maxval=high)
-        reference = at + jax.random.uniform(keys[1], (6,), minval=-LEAD, maxval=LEAD)
-        _, after = track_reference(reference, at, jax.random.uniform(keys[2], (6,), minval=-1.0), STATION.ranges, DT)
-        assert bool(jnp.all((after >= low - 1e-6) & (after <= high + 1e-6)))
-        assert bool(jnp.all(jnp.abs(after - at) <= LEAD + 1e-6))
+    (low, high), rng = STATION.ranges.T, np.random.default_rng(0)
+    for _ in range(20):
+        at = rng.uniform(low, high).astype(np.float32)
+        reference, action = at + rng.uniform(-LEAD, LEAD), rng.uniform(-1.0, 1.0, 6)
+        after = np.asarray(TRACK(reference.astype(np.float32), at, action.astype(np.float32), STATION.ranges)[1])
+        assert ((after >= low - 1e-6) & (after <= high + 1e-6)).all()
+        assert (np.abs(after - at) <= LEAD + 1e-6).all()
 
 
 @pytest.mark.parametrize("axis", range(6))

@@ -30,6 +30,7 @@ from tasks.grasping.hands.hand import (
 )
 from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.manipulation.common import panda
+from tests.kit.hooks import contacts_in_mjx
 
 HEIGHT = 0.5  # m, of the palm in these tests
 THUMB_UP = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # wxyz: the palm looks sideways
@@ -491,8 +492,7 @@ def test_hand_on_the_panda_replaces_the_gripper_and_is_carried(name):
 
 @every_hand
 def test_jax_accepts_every_pair(name):
-    mjx = pytest.importorskip("mujoco.mjx")
-    mjx.put_model(alone(name), impl="jax")
+    assert contacts_in_mjx(alone(name)) > 0
 
 
 @pytest.mark.slow

@@ -11,11 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
 from embodied.core.world import World
-from embodied.engines import make_engine
-from embodied.env.env import Env
 from embodied.errors import UnknownNameError
 from embodied.math.rotations import quat_angle, quat_from_axis_angle, quat_multiply, random_quat
 from tasks.grasping import hand_tasks
@@ -25,28 +22,37 @@ from tasks.grasping.inhand import base
 from tasks.grasping.inhand.reorient import FALL, NEAREST, REACHED, RISE, ReorientConfig, _lie, _turn, difficulty
 from tasks.grasping.inhand.rotate_z import FASTEST, STROKE, TURN
 from tasks.grasping.training import LATER_VARIATIONS
+from tests.kit.hooks import compiled, partly
+from tests.kit.scripts import hosted
+
+NOTHING = np.zeros(16, np.float32)
+MULTIPLY, LIE, TURNED = jax.jit(quat_multiply), jax.jit(_lie), jax.jit(_turn)
 
 
-def env_of(task: Any, num_envs: int) -> Env:
-    return Env(task, make_engine("mujoco", task, num_envs), num_envs, seed=0)
+@functools.cache
+def made(kind: type[Any], config: Any = None) -> Any:
+    """A task whose hooks are compiled once for all tests."""
+    return compiled(kind(config))
+
+
+@functools.cache
+def begun(kind: type[Any], config: Any = None) -> Any:
+    """The state of the task as an episode begins."""
+    return made(kind, config).reset(jax.random.key(0)).task_state
 
 
 @functools.cache
 def world_of(kind: type[Any]) -> World:
     """One world as an episode begins."""
-    env = env_of(kind(), 1)
-    env.reset()
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], env.world())
+    start = made(kind).reset(jax.random.key(1))
+    return World.posed(made(kind).model, start.qpos, start.qvel)
 
 
 @pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
 def test_most_cubes_stay_in_a_hand_that_does_nothing(hand: str) -> None:
-    env = env_of(getattr(hand_tasks, f"{hand.capitalize()}RotateZ")(), 32)
-    env.reset()
-    dropped = torch.zeros(32, dtype=torch.bool)
-    for _ in range(40):
-        dropped |= env.step(torch.zeros(env.action_shape)).terminated
-    assert dropped.float().mean() <= 0.25
+    task = getattr(hand_tasks, f"{hand.capitalize()}RotateZ")()
+    dropped = hosted(task, 40, np.zeros(task.action_size), count=24, watched=False).failure.any(0)
+    assert dropped.mean() <= 0.25
 
 
 def test_the_cube_is_the_published_one() -> None:
@@ -60,34 +66,43 @@ def test_the_cube_is_the_published_one() -> None:
 
 
 def test_a_target_that_is_reached_counts_and_moves_on() -> None:
-    task, world = LeapReorient(), world_of(LeapReorient)
-    state = task.reset(jax.random.key(0)).task_state
+    task, world = made(LeapReorient), world_of(LeapReorient)
+    state = begun(LeapReorient)
     at_goal = dataclasses.replace(state, goal=world["cube_quat"], angle=jnp.zeros(()))
     np.testing.assert_array_equal(task.goal_visualization(world, at_goal)["cube"][3:], world["cube_quat"])
-    after = task.post_step(world, at_goal, jnp.zeros(16), jax.random.key(1))
+    after = task.post_step(world, at_goal, NOTHING, jax.random.key(1))
     assert bool(after.reached)
     assert float(after.count) == 1
     for number in range(60):
-        after = task.post_step(world, after, jnp.zeros(16), jax.random.key(2 + number))
+        after = task.post_step(world, after, NOTHING, jax.random.key(2 + number))
         assert float(after.count) == 1
     assert float(jnp.linalg.norm(after.goal_spin)) < 1e-4
     assert float(quat_angle(world["cube_quat"], after.goal)) > REACHED
-    rewards = task.rewards(world, at_goal, jnp.zeros(16))
+    rewards = task.rewards(world, at_goal, NOTHING)
     assert float(rewards["orientation"]) == 1.0
 
 
+def farthest(task: Any) -> float:
+    """rad, the largest turn from the cube to its first target in many starts."""
+
+    def angle(key: jax.Array) -> jax.Array:
+        start = task.reset(key)
+        return quat_angle(start.qpos[task.cube_qpos + 3 : task.cube_qpos + 7], start.task_state.goal)
+
+    return float(jnp.max(jax.jit(jax.vmap(angle))(jax.random.split(jax.random.key(0), 64))))
+
+
 def test_the_first_target_is_as_near_as_asked() -> None:
-    task = LeapReorient(ReorientConfig(first=0.5, without=("all",)))
-    starts = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(0), 64))
-    angle = jax.vmap(quat_angle)(starts.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], starts.task_state.goal)
-    assert 0.4 < float(angle.max()) <= 0.501
+    task = made(LeapReorient, ReorientConfig(first=0.5, without=("all",)))
+    assert 0.4 < farthest(task) <= 0.501
     with pytest.raises(ValueError, match=r"first=4 rad; expected an angle between within=0\.1 and pi"):
         ReorientConfig(first=4)
 
 
 def test_targets_grow_harder_up_to_what_was_asked_and_none_is_harder_than_that() -> None:
     config = ReorientConfig(first=2.0, kick=(0.5, 3.0), within=0.2, patience=1.0, curriculum=True)
-    levels = [difficulty(config, jnp.float32(level)) for level in np.linspace(0, 1, 11)]
+    level = jax.jit(lambda level: difficulty(config, level))
+    levels = [level(jnp.float32(part)) for part in np.linspace(0, 1, 11)]
     hardest = levels[-1]
     assert (float(hardest.within), float(hardest.first)) == pytest.approx((config.within, config.first))
     assert tuple(map(float, hardest.kick)) == pytest.approx(config.kick)
@@ -102,26 +117,22 @@ def test_targets_grow_harder_up_to_what_was_asked_and_none_is_harder_than_that()
 
 def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
     config = ReorientConfig(patience=0.1, curriculum=True, without=("all",))
-    task, world = LeapReorient(config), world_of(LeapReorient)
-    start = task.reset(jax.random.key(0)).task_state
-    assert float(start.level) == 0.0
-    cube = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(1), 64))
-    angle = jax.vmap(quat_angle)(cube.qpos[:, task.cube_qpos + 3 : task.cube_qpos + 7], cube.task_state.goal)
-    assert float(angle.max()) <= NEAREST + 1e-3
+    task, world = made(LeapReorient, config), world_of(LeapReorient)
+    start = dataclasses.replace(begun(LeapReorient), level=jnp.float32(0.0))
+    assert float(partly(task.reset, lambda begin: begin.task_state.level)(jax.random.key(0))) == 0.0
+    assert farthest(task) <= NEAREST + 1e-3
     there = dataclasses.replace(start, goal=world["cube_quat"])
-    risen = task.post_step(world, there, jnp.zeros(16), jax.random.key(1))
+    risen = task.post_step(world, there, NOTHING, jax.random.key(1))
     assert float(risen.level) == pytest.approx(RISE)
-    far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
+    far = MULTIPLY(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
     missed = dataclasses.replace(start, goal=far, level=jnp.float32(0.5))
     for _ in range(2):
-        missed = task.post_step(world, missed, jnp.zeros(16), jax.random.key(2))
+        missed = task.post_step(world, missed, NOTHING, jax.random.key(2))
     assert float(missed.level) == pytest.approx(0.5 - FALL)
-    assert float(task.restart(jax.random.key(3), missed).task_state.level) == float(missed.level)
-    plain = LeapReorient(ReorientConfig(patience=0.1))
-    assert (
-        float(plain.post_step(world, plain.reset(jax.random.key(0)).task_state, jnp.zeros(16), jax.random.key(1)).level)
-        == 1
-    )
+    again = partly(task.restart, lambda begin: begin.task_state.level)
+    assert float(again(jax.random.key(3), missed)) == float(missed.level)
+    plain = made(LeapReorient)
+    assert float(plain.post_step(world, begun(LeapReorient), NOTHING, jax.random.key(1)).level) == 1
     with pytest.raises(ValueError, match=r"curriculum with patience=0\.0 s"):
         ReorientConfig(curriculum=True)
 
@@ -131,36 +142,37 @@ def test_training_begins_without_any_variation_but_the_start() -> None:
 
 
 def test_far_away_targets_are_not_reached() -> None:
-    task, world = LeapReorient(), world_of(LeapReorient)
-    start = task.reset(jax.random.key(0)).task_state
-    turned = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
-    after = task.post_step(world, dataclasses.replace(start, goal=turned), jnp.zeros(16), jax.random.key(1))
+    task, world = made(LeapReorient), world_of(LeapReorient)
+    start = begun(LeapReorient)
+    turned = MULTIPLY(world["cube_quat"], jnp.array([np.cos(0.1), np.sin(0.1), 0.0, 0.0]))
+    after = task.post_step(world, dataclasses.replace(start, goal=turned), NOTHING, jax.random.key(1))
     assert not bool(after.reached)
     np.testing.assert_allclose(after.goal, turned, atol=1e-6)
 
 
 def test_progress_is_how_much_nearer_the_target_came_and_a_target_that_moves_is_none() -> None:
-    task, world = LeapReorient(), world_of(LeapReorient)
-    start = task.reset(jax.random.key(0)).task_state
-    goal = quat_multiply(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
-    nearer = task.post_step(world, dataclasses.replace(start, goal=goal, angle=0.8), jnp.zeros(16), jax.random.key(1))
+    task, world = made(LeapReorient), world_of(LeapReorient)
+    start = begun(LeapReorient)
+    goal = MULTIPLY(world["cube_quat"], jnp.array([np.cos(0.3), np.sin(0.3), 0.0, 0.0]))
+    nearer = task.post_step(world, dataclasses.replace(start, goal=goal, angle=0.8), NOTHING, jax.random.key(1))
     assert float(nearer.progress) == pytest.approx(0.2, abs=1e-5)
-    assert float(task.rewards(world, nearer, jnp.zeros(16))["progress"]) == float(nearer.progress)
+    assert float(task.rewards(world, nearer, NOTHING)["progress"]) == float(nearer.progress)
     there = dataclasses.replace(start, goal=world["cube_quat"], angle=jnp.zeros(()))
     for number in range(20):
-        there = task.post_step(world, there, jnp.zeros(16), jax.random.key(2 + number))
+        there = task.post_step(world, there, NOTHING, jax.random.key(2 + number))
         assert float(there.progress) == pytest.approx(0.0, abs=1e-3)
     assert float(there.angle) > REACHED
 
 
 def test_patience_for_a_target_ends() -> None:
-    task = LeapReorient(ReorientConfig(first=0.5, patience=0.5, within=0.2))
+    config = ReorientConfig(first=0.5, patience=0.5, within=0.2)
+    task = made(LeapReorient, config)
     world = world_of(LeapReorient)
-    far = quat_multiply(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
-    state = dataclasses.replace(task.reset(jax.random.key(0)).task_state, goal=far)
+    far = MULTIPLY(world["cube_quat"], jnp.array([0.0, 1.0, 0.0, 0.0]))
+    state = dataclasses.replace(begun(LeapReorient), goal=far)
     for number in range(10):
         np.testing.assert_allclose(state.goal, far, atol=1e-6)
-        state = task.post_step(world, state, jnp.zeros(16), jax.random.key(1 + number))
+        state = task.post_step(world, state, NOTHING, jax.random.key(1 + number))
         assert not bool(state.reached)
     assert 0.2 <= float(quat_angle(world["cube_quat"], state.goal)) <= 0.5
     assert float(state.waited) == 0
@@ -171,10 +183,10 @@ def test_patience_for_a_target_ends() -> None:
 def test_what_is_observed_of_the_turn_depends_on_the_difference_alone() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
     cube, goal, world = (random_quat(key) for key in keys)
-    np.testing.assert_allclose(_turn(cube, cube), [0, 1, 0, 0, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(TURNED(cube, cube), [0, 1, 0, 0, 0, 1], atol=1e-6)
     # The same turn of the world before both leaves what is between them in the world's frame turned along.
-    first = _turn(quat_multiply(cube, world), quat_multiply(goal, world))
-    np.testing.assert_allclose(first, _turn(cube, goal), atol=1e-5)
+    first = TURNED(MULTIPLY(cube, world), MULTIPLY(goal, world))
+    np.testing.assert_allclose(first, TURNED(cube, goal), atol=1e-5)
 
 
 def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others() -> None:
@@ -182,35 +194,34 @@ def test_how_a_cube_lies_is_told_alike_in_its_symmetric_poses_and_in_no_others()
     quarters = [quat_from_axis_angle(axis, jnp.pi / 2) for axis in jnp.eye(3)]
     alike = quat
     for turn in (0, 1, 1, 2, 0, 1, 2, 2, 0):
-        alike = quat_multiply(alike, quarters[turn])
-        np.testing.assert_allclose(_lie(alike), _lie(quat), atol=1e-5)
+        alike = MULTIPLY(alike, quarters[turn])
+        np.testing.assert_allclose(LIE(alike), LIE(quat), atol=1e-5)
     for axis in jnp.eye(3):
-        other = quat_multiply(quat, quat_from_axis_angle(axis, 0.3))
-        assert float(jnp.abs(_lie(other) - _lie(quat)).max()) > 0.1
+        other = MULTIPLY(quat, quat_from_axis_angle(axis, 0.3))
+        assert float(jnp.abs(LIE(other) - LIE(quat)).max()) > 0.1
 
 
 def test_a_whole_turn_is_a_success_until_the_cube_is_lost() -> None:
-    task, world = LeapRotateZ(), world_of(LeapRotateZ)
-    state = dataclasses.replace(task.reset(jax.random.key(0)).task_state, turned=jnp.asarray(1.01 * TURN))
+    task, world = made(LeapRotateZ), world_of(LeapRotateZ)
+    state = dataclasses.replace(begun(LeapRotateZ), turned=jnp.asarray(1.01 * TURN))
     assert bool(task.outcome(world, state).success)
     assert not bool(task.outcome(world, dataclasses.replace(state, turned=jnp.zeros(()))).success)
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(0.3, 10.0), (8.0, 2.0), (-1.0, 2.0)])
 def test_turning_is_paid_in_full_up_to_a_mean_rate_and_a_throw_is_not(rate: float, seconds: float) -> None:
-    task, world = LeapRotateZ(), world_of(LeapRotateZ)
+    task, world = made(LeapRotateZ), world_of(LeapRotateZ)
     spun = world.sensordata.at[world.layout.slices["cube_angvel"]].set(jnp.array([0.0, 0.0, rate]))
     turning = dataclasses.replace(world, sensordata=spun)
-    state, action, paid = task.reset(jax.random.key(0)).task_state, jnp.zeros(task.action_size), 0.0
-    update = jax.jit(lambda state: task.post_step(turning, state, action, jax.random.key(1)))
+    state, action, paid = begun(LeapRotateZ), NOTHING, 0.0
     for _ in range(round(seconds / task.timing.control_dt)):
-        state = update(state)
+        state = task.post_step(turning, state, action, jax.random.key(1))
         paid += task.timing.control_dt * float(task.rewards(turning, state, action)["spin"])
     np.testing.assert_allclose(paid, min(rate * seconds, STROKE + FASTEST * seconds), atol=0.05)
 
 
 def test_variations_can_be_left_out_by_name() -> None:
-    task = LeapReorient(ReorientConfig(without=("all",)))
+    task = made(LeapReorient, ReorientConfig(without=("all",)))
     first, second = (task.reset(jax.random.key(seed)) for seed in range(2))
     assert not first.model
     np.testing.assert_allclose(first.qpos[task.layout.qpos], second.qpos[task.layout.qpos])
@@ -221,7 +232,8 @@ def test_variations_can_be_left_out_by_name() -> None:
         base.Variation(friction=(1.0, 0.5))
     with pytest.raises(ValueError, match="action_scale=0 rad; expected a positive number"):
         ReorientConfig(action_scale=0)
-    drawn = jax.jit(jax.vmap(LeapReorient().reset))(jax.random.split(jax.random.key(0), 256)).model["body_mass"]
+    reset = partly(jax.vmap(LeapReorient().reset), lambda start: start.model["body_mass"])
+    drawn = reset(jax.random.split(jax.random.key(0), 256))
     cube = LeapReorient().model.body("cube").id
     ratio = np.asarray(drawn)[:, cube] / base.MASS
     assert 0.8 <= ratio.min() < 0.85 < 1.15 < ratio.max() <= 1.2

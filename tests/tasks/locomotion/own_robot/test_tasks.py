@@ -1,9 +1,13 @@
-"""Bipeds, getting up and walking to points, with robots that the tests write."""
+"""Tasks of legged robots of one's own: velocity on four feet and two, getting up, walking to points.
+
+Robots are those that the tests write; whole environments of them run with the slow tests.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +17,21 @@ import pytest
 import torch
 
 import embodied
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
+from embodied.factory import configured
+from embodied.registry import join_content
 from tasks.locomotion.g1 import G1Joystick
+from tasks.locomotion.ground import Rough
+from tasks.locomotion.own_robot.base import Terrain
 from tasks.locomotion.own_robot.getup import OwnGetup, OwnGetupConfig, touching
 from tasks.locomotion.own_robot.reach import Reach, ReachConfig
 from tasks.locomotion.own_robot.velocity import BipedVelocity, BipedVelocityConfig, Velocity, VelocityConfig
-from tests.kit.robots import biped, quadruped
+from tasks.locomotion.quadrupeds import Go1Joystick
+from tests.kit.hooks import blank, partly
+from tests.kit.robots import arm, biped, quadruped
+from tests.kit.scripts import still
+from tests.kit.worlds import jitted
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -37,6 +50,66 @@ def four_feet(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
+KEY = jax.random.PRNGKey(0)
+
+
+def at_home(task: Any) -> World:
+    """The world as the robot stands there, at rest."""
+    return World.posed(task.model, task.model.key("home").qpos, np.zeros(task.model.nv))
+
+
+@pytest.mark.parametrize("feet", ["four_feet", "two_feet"])
+def test_a_strangers_robot_is_held_by_zero_actions(feet: str, request: pytest.FixtureRequest) -> None:
+    """It stands on four feet for a second; on two it has not fallen over after a fifth of one."""
+    kind: Any = Velocity if feet == "four_feet" else BipedVelocity
+    task = kind(kind.config_type(robot=request.getfixturevalue(feet), without=("all",)))
+    start, data = blank(task).task_state, mujoco.MjData(task.model)
+    data.qpos = task.model.key("home").qpos
+    act = partly(
+        lambda: task.apply_action(None, start, task.process_action(None, start, jnp.zeros(task.action_size), KEY)[0]),
+        lambda applied: applied[0].ctrl,
+    )
+    data.ctrl = act()
+    mujoco.mj_step(task.model, data, round((1.0 if feet == "four_feet" else 0.2) / task.timing.physics_dt))
+    np.testing.assert_allclose(data.qpos[2], task.prepared.height, atol=0.05)
+    assert not jitted(task.outcome)(World.posed(task.model, data.qpos, data.qvel), start).failure
+    assert task.action_size == (8 if feet == "four_feet" else len(task.robot.joint_names))
+    terms = task.observation_terms["policy"]
+    assert feet == "four_feet" or terms["phase"] == (4,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "feet", "options"),
+    [
+        ("velocity", "four_feet", {"without": ("all",)}),
+        ("velocity", "four_feet", {"terrain": "rough"}),
+        ("velocity-biped", "two_feet", {}),
+        ("reach", "four_feet", {}),
+    ],
+    ids=["even", "rough", "biped", "reach"],
+)
+def test_a_strangers_robot_runs(name: str, feet: str, options: Any, request: pytest.FixtureRequest) -> None:
+    robot = request.getfixturevalue(feet)
+    env = embodied.make(f"locomotion/{name}", 8, engine="mujoco", robot=robot, **options)
+    for step in still(env, 50 if "without" in options else 5):
+        assert torch.isfinite(step.obs["critic"]).all()
+        assert not step.terminated.any() or "without" not in options
+    if "without" in options:
+        task: Any = env.task
+        np.testing.assert_allclose(np.asarray(env.world()["position"])[:, 2], task.prepared.height, atol=0.05)
+
+
+def test_rough_ground_is_a_word_away(four_feet: str) -> None:
+    task = configured(join_content()["locomotion/velocity"], None, {"robot": four_feet, "terrain": "rough"})
+    assert isinstance(task, Velocity)
+    assert isinstance(task.ground, Rough)
+    assert task.config.terrain is Terrain.ROUGH
+    assert task.model.nhfield == Go1Joystick().model.nhfield + 1
+    seen = jax.eval_shape(task.observe, at_home(task), blank(task).task_state, KEY)
+    assert seen["critic"].keys() > Velocity(VelocityConfig(robot=four_feet)).observation_terms["critic"].keys()
+
+
 def test_g1_as_a_file_is_g1_to_within_its_ankles_damping() -> None:
     own, same = G1Joystick(), BipedVelocity()
     assert same.robot.joint_names == own.robot.joint_names
@@ -51,13 +124,15 @@ def test_g1_as_a_file_is_g1_to_within_its_ankles_damping() -> None:
     np.testing.assert_allclose(same.layout.stance, own.layout.stance, atol=0.01)
 
 
-def test_a_strangers_biped_runs(two_feet: str) -> None:
-    env = embodied.make("locomotion/velocity-biped", 4, engine="mujoco", robot=two_feet)
-    env.reset(seed=0)
-    for _ in range(5):
-        step = env.step(torch.zeros(env.action_shape))
-        assert torch.isfinite(step.obs["critic"]).all()
-    assert env.observation_terms["policy"]["phase"] == (4,)
+def test_go1_as_a_file_is_go1() -> None:
+    own, same = Go1Joystick(), Velocity()
+    assert same.robot.pose_weights == own.robot.pose_weights
+    assert same.robot.joint_names == own.robot.joint_names
+    assert same.effort_scale == pytest.approx(1.0, abs=0.02)
+    np.testing.assert_allclose(same.layout.home, own.layout.home, atol=1e-6)
+    np.testing.assert_allclose(same.layout.stance, own.layout.stance, atol=1e-6)
+    np.testing.assert_allclose(same.layout.limits, own.layout.limits)
+    assert own.observation_terms == same.observation_terms
 
 
 def test_each_number_of_feet_has_its_task(two_feet: str, four_feet: str) -> None:
@@ -104,30 +179,46 @@ def reach(four_feet: str) -> Reach:
 
 def test_commands_lead_to_the_target(reach: Reach) -> None:
     """A point that moves exactly as told arrives, from any side, and stops there."""
-    guide = jax.jit(reach._guide)
-    target = jnp.array([3.0, -2.0])
+    guide, target = jax.jit(reach._guide), np.array([3.0, -2.0], np.float32)
     for yaw in (0.0, 2.0, -2.5):
         place, heading = np.zeros(2), yaw
         for _ in range(600):
-            quat = jnp.array([np.cos(heading / 2), 0.0, 0.0, np.sin(heading / 2)])
-            command = np.asarray(guide(jnp.array([*place, 0.3]), quat, target))
+            quat = np.array([np.cos(heading / 2), 0.0, 0.0, np.sin(heading / 2)], np.float32)
+            command = np.asarray(guide(np.array([*place, 0.3], np.float32), quat, target))
             assert (np.abs(command) <= np.array(reach.config.command.limits) + 1e-5).all()
             cos, sin = np.cos(heading), np.sin(heading)
             place = place + 0.02 * np.array([cos * command[0] - sin * command[1], sin * command[0] + cos * command[1]])
             heading += 0.02 * command[2]
-        assert np.linalg.norm(place - np.asarray(target)) < 0.05
+        assert np.linalg.norm(place - target) < 0.05
 
 
 def test_a_reached_target_is_replaced_and_counted(reach: Reach) -> None:
-    env = embodied.make("locomotion/reach", 1, engine="mujoco", config=reach.config)
-    env.reset(seed=0)
-    world = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), env.world())
-    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), env.task_state)
-    there = dataclasses.replace(state, target=world["position"][:2] + 0.1)
-    after = reach.post_step(world, there, jnp.zeros(reach.action_size), jax.random.key(0))
-    assert float(after.reached) == 1.0
-    assert 2.0 <= float(jnp.linalg.norm(after.target - world["position"][:2])) <= 6.0
-    assert not np.allclose(after.command, there.command)
-    away = reach.post_step(world, state, jnp.zeros(reach.action_size), jax.random.key(0))
-    assert float(away.reached) == 0.0
-    np.testing.assert_array_equal(away.target, state.target)
+    world, state = at_home(reach), blank(reach).task_state
+    place = np.asarray(world["position"][:2])
+    there, away = (dataclasses.replace(state, target=place + np.float32(off)) for off in (0.1, 3.0))
+    step = partly(
+        lambda now: reach.post_step(world, now, jnp.zeros(reach.action_size), KEY),
+        lambda after: (after.reached, after.target, after.command),
+    )
+    reached, target, command = step(there)
+    assert float(reached) == 1.0
+    assert 2.0 <= float(np.linalg.norm(target - place)) <= 6.0
+    assert not np.allclose(command, there.command)
+    reached, target, _ = step(away)
+    assert float(reached) == 0.0
+    np.testing.assert_array_equal(target, away.target)
+
+
+def test_files_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "arm.urdf"
+    file.write_text(arm())
+    with pytest.raises(EmbodiedError, match=r"arm.urdf is understood as an arm; expected a legged robot"):
+        embodied.make("locomotion/velocity", 1, engine="mujoco", robot=str(file))
+    with pytest.raises(EmbodiedError, match="No such file"):
+        embodied.make("locomotion/velocity", 1, engine="mujoco", robot=str(tmp_path / "none.urdf"))
+
+
+def test_a_relative_path_is_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "q.urdf").write_text(quadruped())
+    monkeypatch.chdir(tmp_path)
+    assert VelocityConfig(robot="q.urdf").robot == str(tmp_path / "q.urdf")

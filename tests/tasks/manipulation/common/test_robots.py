@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import jax
 import numpy as np
 import pytest
-import torch
 
 import embodied
-from embodied.env.env import Env
 from embodied.errors import EmbodiedError
+from policies.training.loading import load_policy
+from tasks.manipulation.common import robots
 from tasks.manipulation.common.robots import OwnArm
-from tasks.manipulation.common.tabletop import Tabletop
+from tasks.manipulation.common.tabletop import TabletopConfig
+from tasks.manipulation.rigid_objects.pucks import Reach
 from tests.kit.robots import fingers, quadruped, six_axes
+from tests.kit.scripts import solved
+from tests.kit.tabletop import begun, played, tabletop
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -34,38 +37,30 @@ def long_arm() -> str:
     return urdf
 
 
-def solved(env: Env, steps: int = 200) -> float:
-    """Share of environments that the task's own script has solved after some steps."""
-    act = jax.jit(jax.vmap(lambda seen, state: env.task.expert({"policy": seen}, state)))
-    seen, success = env.reset(seed=0)["policy"], torch.zeros(1)
-    for _ in range(steps):
-        step = env.step(torch.from_numpy(np.array(act(seen.numpy(), env.task_state))))
-        seen, success = step.obs["policy"], step.success
-    return float(success.float().mean())
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Reach:
+    """`reach` with the test's arm, whose place at the table is searched for once."""
+    task = Reach(TabletopConfig(robot=file_of(tmp_path_factory.mktemp("arm"), long_arm())))
+    assert isinstance(task.robot, OwnArm)
+    return task
 
 
-def test_the_scripts_of_reach_solve_it_with_another_arm(tmp_path: Path) -> None:
-    env = embodied.make("manipulation/reach", 8, engine="mujoco", robot=file_of(tmp_path, long_arm()))
-    assert isinstance(env.task, Tabletop)
-    robot = env.task.robot
-    assert isinstance(robot, OwnArm)
-    assert (
-        env.observation_spec.keys() == embodied.make("manipulation/reach", 1, engine="mujoco").observation_spec.keys()
-    )
-    seen = env.reset(seed=0)["policy"]
-    assert seen.shape == (8, 39)
-    np.testing.assert_allclose(seen[:, :3], [[0, 0.6, 0.195]] * 8, atol=0.01)  # where the Panda's hand begins
-    np.testing.assert_allclose(seen[:, 3], 1.0, atol=0.01)
-    assert solved(env) == 1.0
+def test_the_scripts_of_reach_solve_it_with_another_arm(own: Reach) -> None:
+    assert own.observation_terms["policy"] == tabletop("reach").observation_terms["policy"]
+    _, start, data = begun(own, 0)
+    np.testing.assert_allclose(
+        data.sensor("hand_pos").data, [0, 0.6, 0.195], atol=0.01
+    )  # where the Panda's hand begins
+    assert float(own.robot.opening(start.qpos[6:8])[0]) == pytest.approx(1.0, abs=0.01)
+    assert played(own, 100).success.any(0).all()
 
 
-def test_the_gripper_closes_and_opens(tmp_path: Path) -> None:
-    env = embodied.make("manipulation/reach", 2, engine="mujoco", robot=file_of(tmp_path, long_arm()))
-    env.reset(seed=0)
-    for effort, opening in ((1.0, 0.0), (-1.0, 1.0)):
-        action = torch.tensor([[0.0, 0.0, 0.0, effort]] * 2)
-        seen = [env.step(action).obs["policy"] for _ in range(80)][-1]
-        np.testing.assert_allclose(seen[:, 3], opening, atol=0.03)
+def test_the_gripper_closes_and_opens(own: Reach) -> None:
+    actions = np.zeros((160, 4, 4), np.float32)
+    actions[:, :, 3] = np.repeat([1.0, -1.0], 80)[:, None]
+    fingers = played(own, 160, actions).worlds.qpos[:, 0, 6:8]
+    for after, opening in ((79, 0.0), (159, 1.0)):
+        assert float(own.robot.opening(fingers[after])[0]) == pytest.approx(opening, abs=0.03)
 
 
 @pytest.mark.slow
@@ -74,14 +69,29 @@ def test_the_gripper_closes_and_opens(tmp_path: Path) -> None:
 def test_strangers_push_and_carry(name: str, task: str) -> None:
     folder = Path(pytest.importorskip("pybullet_data").getDataPath())
     env = embodied.make(f"manipulation/{task}", 16, engine="mujoco", robot=str(folder / name))
-    assert solved(env, 499) == 1.0
+    assert solved(env, load_policy("expert", env), 499).all()
+
+
+def test_an_arm_that_reaches_too_little_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From every place that is tried it misses some point by 4 cm."""
+
+    def missing(arm: Any, limits: Any, rest: Any, down: Reach, points: Any) -> tuple[Any, Any]:
+        return np.zeros((len(points), len(rest))), np.where(np.arange(len(points)) % 7 == 0, 0.04, 0.0)
+
+    monkeypatch.setattr(robots, "solve", missing)
+    with pytest.raises(EmbodiedError, match=r"the arm is too short, .* points up to .* are 0.04 m out of its reach"):
+        _ = Reach(TabletopConfig(robot=file_of(tmp_path, long_arm()))).robot
 
 
 @pytest.mark.parametrize(
     ("urdf", "message"),
     [
         (six_axes(), r"arm.urdf has no two-finger gripper, which the tasks at a table need"),
-        (six_axes(fingers(), at="0 0 .1"), r"the arm is too short, .* points up to \d\.\d\d m from its base are \d"),
+        pytest.param(
+            six_axes(fingers(), at="0 0 .1"),
+            r"the arm is too short, .* points up to \d\.\d\d m from its base are \d",
+            marks=pytest.mark.slow,
+        ),
         (quadruped(), r"is understood as a legged robot; expected an arm"),
     ],
     ids=["no gripper", "too short", "a quadruped"],

@@ -6,14 +6,13 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-import torch
 
-import embodied
 from embodied.core.scenes import load_spec
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.robots import SLIM_GRIPPER, SlimPanda, slim_panda
 from tasks.manipulation.common.tabletop import FLOORLESS, WORKSPACE
-from tests.tasks.manipulation.common.test_tabletop import task_of
+from tests.kit.tabletop import played, tabletop
+from tests.kit.worlds import jitted
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -38,13 +37,14 @@ def test_it_takes_the_hands_place_with_its_names() -> None:
 def test_its_kinematics_are_the_models() -> None:
     """With the hand down, and tilted, the tcp is where MuJoCo has it; the base stands higher by the extension."""
     robot, rng = SlimPanda(), np.random.default_rng(0)
+    tcp = jitted(robot.tcp)
     scene = robot.compose("scenes/table.xml").compile()
     data = mujoco.MjData(scene)
     for _ in range(5):
         joints = np.array(panda.HOME) + rng.uniform(-0.3, 0.3, 7)
         data.qpos[:7] = joints
         mujoco.mj_kinematics(scene, data)
-        np.testing.assert_allclose(robot.tcp(jnp.asarray(joints)), data.site("tcp").xpos, atol=1e-5)
+        np.testing.assert_allclose(tcp(np.float32(joints)), data.site("tcp").xpos, atol=1e-5)
         np.testing.assert_allclose(
             data.site("hand").xpos - data.site("tcp").xpos,
             -panda.HAND_ABOVE_TCP * data.site("tcp").xmat.reshape(3, 3)[:, 2],
@@ -53,14 +53,14 @@ def test_its_kinematics_are_the_models() -> None:
 
 
 def test_the_hand_comes_down_as_low_as_metaworlds_and_slides_there() -> None:
-    env = embodied.make("manipulation/button-press", 2, "mujoco", 0)  # nothing lies before the robot
-    env.reset(0)
-    down, aside = (torch.tensor([action] * 2, dtype=torch.float32) for action in ([0, 0, -1, 1], [1, 0, -1, 1]))
-    seen = [env.step(down).obs["policy"] for _ in range(60)][-1]
-    np.testing.assert_allclose(seen[:, 2], LOWEST, atol=0.002)
-    start = seen[:, 0].clone()
-    seen = [env.step(aside).obs["policy"] for _ in range(40)][-1]
-    assert (seen[:, 0] - start > 0.25).all(), "a hand that is led down does not jam on the table"
+    down, aside = (
+        np.tile(np.array(action, np.float32), (steps, 4, 1))
+        for action, steps in (([0, 0, -1, 1], 60), ([1, 0, -1, 1], 40))
+    )
+    # Nothing lies before the robot.
+    hand = played("button-press", 100, np.concatenate([down, aside])).worlds["hand_pos"]
+    np.testing.assert_allclose(hand[59, :, 2], LOWEST, atol=0.002)
+    assert (hand[99, :, 0] - hand[59, :, 0] > 0.25).all(), "a hand that is led down does not jam on the table"
 
 
 def test_its_pads_do_not_meet_and_are_open_as_far_as_metaworlds() -> None:
@@ -74,12 +74,13 @@ def test_its_pads_do_not_meet_and_are_open_as_far_as_metaworlds() -> None:
 def test_it_closes_at_small_efforts_as_metaworlds() -> None:
     """What Meta-World shows of its gripper after 30 steps of a constant effort, from open, measured on 3.1.1."""
     theirs = {-0.1: 1.0, 0.02: 0.956, 0.05: 0.894, 0.1: 0.788, 0.2: 0.574, 0.3: 0.372}
-    env = embodied.make("manipulation/push", len(theirs), "mujoco", 0)
-    env.reset(0)
-    action = torch.zeros(env.action_shape)
-    action[:, 3] = torch.tensor(list(theirs))
-    seen = [env.step(action).obs["policy"] for _ in range(30)][-1]
-    off = np.abs(seen[:, 3].numpy() - list(theirs.values()))
+    efforts, seen = np.array([*theirs, 0.0, 0.0], np.float32).reshape(2, 4), []
+    for four in efforts:
+        actions = np.zeros((30, 4, 4), np.float32)
+        actions[..., 3] = four
+        fingers = played("push", 30, actions).worlds.qpos[-1, :, 7:9]
+        seen += [SlimPanda().opening(jnp.asarray(pair)) for pair in fingers]
+    off = np.abs(np.ravel(seen)[: len(theirs)] - list(theirs.values()))
     assert (off[:4] < 0.05).all()
     assert (off[4:] < 0.12).all(), "faster efforts do without Meta-World's 100 kg of armature"
 
@@ -97,5 +98,5 @@ def test_small_efforts_hold_firmly(effort: float, force: float) -> None:
 
 @pytest.mark.parametrize("name", ["door-lock", "faucet-open", "hand-insert", "lever-pull", "pick-out-of-hole"])
 def test_some_tasks_have_no_floor(name: str) -> None:
-    assert task_of(f"manipulation/{name}").workspace == FLOORLESS
+    assert tabletop(name).workspace == FLOORLESS
     assert FLOORLESS.low[2] < 0.0 < WORKSPACE.low[2]

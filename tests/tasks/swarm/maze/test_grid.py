@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.swarm.maze.grid import NOWHERE, Grid
+from tests.kit.worlds import jitted
 
 KEYS = jax.random.split(jax.random.PRNGKey(0), 64)
 
@@ -50,9 +51,10 @@ def test_a_quarter_of_the_cells_finds_room_and_differs() -> None:
 
 def test_distances_are_those_of_a_search() -> None:
     grid = Grid(9, 0.5)
+    maze = jax.jit(lambda key: grid.maze(key, 20))
     for key in KEYS[:4]:
-        blocked = np.asarray(grid.maze(key, 20))
-        far = np.asarray(jax.jit(grid.distances)(blocked))
+        blocked = np.asarray(maze(key))
+        far = np.asarray(jitted(grid.distances)(blocked))
         np.testing.assert_array_equal(far, far.T)
         for goal in np.flatnonzero(~blocked)[::5]:
             np.testing.assert_array_equal(far[goal], by_search(blocked, int(goal)))
@@ -61,13 +63,13 @@ def test_distances_are_those_of_a_search() -> None:
 
 def test_a_way_goes_from_cell_to_free_cell_and_stays_at_its_end() -> None:
     grid = Grid(9, 0.5)
-    blocked = grid.maze(KEYS[0], 20)
-    far = grid.distances(blocked)
-    free = jnp.flatnonzero(~blocked)
-    begin, goal = free, jnp.flip(free)
+    blocked = np.asarray(jax.jit(lambda key: grid.maze(key, 20))(KEYS[0]))
+    far = np.asarray(jitted(grid.distances)(blocked))
+    begin = np.flatnonzero(~blocked).astype(np.int32)
+    goal = begin[::-1]
     way, left = jax.jit(lambda far, begin: grid.way(far, begin, 40))(far[goal], begin)
     cells = np.concatenate([begin[:, None], way], 1)
-    assert not np.asarray(blocked)[cells].any()
+    assert not blocked[cells].any()
     steps = np.abs(np.diff(np.stack(np.divmod(cells, grid.count), -1), axis=1)).sum(-1)
     assert set(np.unique(steps)) == {0, 1}
     np.testing.assert_array_equal(steps.sum(1), far[goal, begin])
@@ -77,6 +79,6 @@ def test_a_way_goes_from_cell_to_free_cell_and_stays_at_its_end() -> None:
 
 def test_cells_are_where_their_middles_are() -> None:
     grid = Grid(7, 0.4)
-    np.testing.assert_array_equal(grid.cell(jnp.asarray(grid.centres)), np.arange(49))
+    np.testing.assert_array_equal(jitted(grid.cell)(jnp.asarray(grid.centres)), np.arange(49))
     assert int(grid.cell(jnp.array([9.0, -9.0]))) == 6 * 7
     assert np.abs(grid.centres).max() == pytest.approx(grid.half - 0.2)

@@ -9,9 +9,12 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
+from embodied.factory import configured, make
+from embodied.registry import join_content
 from policies.training.loading import load_policy
 from tasks.swarm.coverage import distance_to
+from tests.kit.scripts import obeyed
+from tests.kit.worlds import task_of
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -40,7 +43,22 @@ def test_the_way_to_unseen_ground_is_the_shortest_around_hills(share):
         np.testing.assert_array_equal(np.asarray(distance_to(goal, blocked)), by_search(goal, blocked))
 
 
-@pytest.mark.parametrize(("task", "metric", "least"), [("coverage", "explored", 0.2), ("base-station", "served", 0.9)])
+FOUND = [("coverage", "explored", 0.2), ("base-station", "served", 0.9)]
+
+
+@pytest.mark.parametrize(("task", "metric", "least"), FOUND)
+def test_drones_that_do_as_scripts_say_do_what_those_that_fly_at_random_do_not(task, metric, least):
+    """On average over ten seconds of two episodes."""
+    followed, random = (
+        np.mean([obeyed(task_of(f"swarm/{task}"), 240, scripted, seed)[1][metric].mean() for seed in (0, 1)])
+        for scripted in (True, False)
+    )
+    assert followed > least
+    assert followed > 1.2 * random
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "metric", "least"), FOUND)
 def test_scripts_do_what_random_actions_do_not(task, metric, least):
     with make(f"swarm/{task}", 8, "rigid", seed=0, episode_steps=250) as env:
         found = {name: evaluate(env, load_policy(name, env), 8).summary()[metric] for name in ("expert", "random")}
@@ -51,4 +69,4 @@ def test_scripts_do_what_random_actions_do_not(task, metric, least):
 @pytest.mark.parametrize("task", ["coverage", "base-station"])
 def test_scripts_say_which_level_they_command(task):
     with pytest.raises(EmbodiedError, match="level velocity, not on rates"):
-        make(f"swarm/{task}", 1, "rigid", level="rates").task.expert({}, None)
+        configured(join_content()[f"swarm/{task}"], None, {"level": "rates"}).expert({}, None)

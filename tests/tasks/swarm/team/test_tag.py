@@ -19,28 +19,37 @@ from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import still
 from tasks.swarm.tag import CATCH, EGO_SIZE, Tag, TagConfig, bound
+from tests.kit.hooks import compiled, partly
+from tests.kit.scripts import obeyed
 
 PREDATORS, PREY = slice(0, 3), 3
-EVEN = {"thrust_spread": 0.0, "mass_spread": 0.0, "effects": ()}
+EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0, "effects": ()}
+
+
+TAG = compiled(Tag(), "collided", "seen_by")
 
 
 @pytest.fixture(scope="module")
 def env() -> Env:
-    return embodied.make("swarm/tag", 4, "rigid", **EVEN)
+    """Games that last twenty control steps."""
+    made = embodied.make("swarm/tag", 4, "rigid", **EVEN, episode_steps=20)
+    made.reset(seed=0)
+    made.step(torch.zeros(made.action_shape))
+    return made
 
 
 def at(task: Tag, *places: tuple[float, float, float]) -> tuple[World, Any]:
     """A world with still drones there and columns far away, and the state after a control step in it."""
-    state = task.reset(jax.random.PRNGKey(0)).task_state
-    goal = dataclasses.replace(state.goal, columns=jnp.full_like(state.goal.columns, 50.0), caught=jnp.zeros(4, bool))
+    state = partly(task.reset, lambda start: start.task_state)(jax.random.PRNGKey(0))
+    columns = np.full_like(state.goal.columns, 50.0)
+    state = dataclasses.replace(state, goal=dataclasses.replace(state.goal, columns=columns, caught=np.zeros(4, bool)))
     drones = still(jnp.array(places))
     world = World.posed(task.model, drones.qpos, drones.qvel)
-    state = dataclasses.replace(state, goal=goal)
     return world, task.post_step(world, state, state.action, jax.random.PRNGKey(1))
 
 
 def test_prey_is_caught_by_the_nearest_predator_along_the_floor() -> None:
-    task = Tag()
+    task = TAG
     world, state = at(task, (0.2, 0, 1.5), (1, 1, 1), (-1, 1, 1), (0, 0, 1))
     assert state.goal.caught.tolist() == [False, False, False, True]
     terms = task.rewards(world, state, state.action)
@@ -58,7 +67,7 @@ def test_prey_is_caught_by_the_nearest_predator_along_the_floor() -> None:
 
 
 def test_only_touching_one_s_own_side_is_a_collision() -> None:
-    task = Tag()
+    task = TAG
     _, state = at(task, (0.1, 0, 1), (1, 1, 1), (1, 1.1, 1), (0, 0, 1))
     assert task.collided(state).tolist() == [False, True, True, False]
 
@@ -71,7 +80,7 @@ def test_the_penalty_for_leaving_is_simple_tags() -> None:
 
     x = np.linspace(-4, 4, 801)
     np.testing.assert_allclose(bound(jnp.asarray(x)), [theirs(abs(value)) for value in x], atol=1e-4)
-    task = Tag()
+    task = TAG
     world, state = at(task, (2.5, 0, 1), (1, 1, 1), (-1, 1, 1), (2.2, -2.2, 1))
     found = task.rewards(world, state, state.action)["bound"]
     np.testing.assert_allclose(found, [0, 0, 0, 2 * np.exp(0.2)], rtol=1e-4)
@@ -119,7 +128,7 @@ def test_returns_are_reported_of_each_side(env: Env) -> None:
 
 
 def test_an_exported_policy_may_drive_either_side() -> None:
-    task = Tag()
+    task = TAG
     world, state = at(task, (0.2, 0, 1), (1, 1, 1), (-1, 1, 1), (0, 0.5, 1))
     seen = task.observe(world, state, jax.random.PRNGKey(0))["policy"]
     turned = task.post_step(*task.seen_by(world, state, jnp.asarray(3)), state.action, jax.random.PRNGKey(0))
@@ -129,7 +138,15 @@ def test_an_exported_policy_may_drive_either_side() -> None:
         np.testing.assert_allclose(first[term][0], value[3], atol=1e-6, err_msg=term)
 
 
-def test_scripted_predators_hold_a_prey_that_stays(env: Env) -> None:
+def test_scripted_predators_hold_a_prey_that_stays() -> None:
+    """Of drones that do at once as they are told."""
+    _, metrics = obeyed(Tag(TagConfig(**EVEN)), 400, scripted=True, idle=(PREY,))
+    assert metrics["caught"][300:].mean() > 0.95
+
+
+@pytest.mark.slow
+def test_scripted_predators_hold_a_prey_that_stays_in_flight() -> None:
+    env = embodied.make("swarm/tag", 4, "rigid", **EVEN)
     expert = jax.jit(jax.vmap(env.task.expert))
     obs = env.reset(seed=0)
     held = []
