@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,11 @@ import pytest
 import torch
 
 from embodied.env.env import Env
+from embodied.factory import make
 from embodied.ladder import __main__ as ladder
 from embodied.registry import join_content
 from policies.multi_agent.mixed_team import load_team
 from tests.kit.commands import refused, run
-from tests.kit.training import make_once
 
 TAG = ["swarm/tag", "--engine", "rigid", "--episodes", "8"]
 pytestmark = pytest.mark.timeout(280)
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.timeout(280)
 
 @pytest.fixture
 def game(monkeypatch: pytest.MonkeyPatch) -> Env:
-    """Short games of tag, in which the ladder plays."""
-    env = make_once("swarm/tag", 8, "rigid", 1000, episode_steps=20)
+    """Games of tag, in which the ladder plays; nothing is compiled before they begin."""
+    env = make("swarm/tag", 8, "rigid", 1000)
     monkeypatch.setattr(ladder, "make", lambda *_, **__: env)
     return env
 
@@ -97,6 +98,7 @@ def test_what_is_no_ladder_is_refused_in_one_line(words: list[str], message: str
     assert message in refused(ladder.main, *words, *more)
 
 
+@pytest.mark.slow
 def test_a_pairing_that_is_played_again_has_the_same_episodes(game: Env) -> None:
     settings = ladder.parse(join_content()["swarm/tag"], [*TAG, "--policies", "expert", "zero"])
     team = load_team(("predators=expert", "prey=expert"), game)
@@ -104,9 +106,18 @@ def test_a_pairing_that_is_played_again_has_the_same_episodes(game: Env) -> None
     assert once == again
 
 
-def test_episodes_are_told_apart_by_their_starts(game: Env, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairings_begin_alike_and_their_episodes_are_told_apart_by_their_starts(
+    game: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those that end first come first, and go where they began."""
-    values = {ladder.START: torch.tensor([2, 0, 1]), ladder.WINS: torch.tensor([1.0, 0.0, 1.0])}
-    monkeypatch.setattr(ladder, "evaluate", lambda *_, **__: SimpleNamespace(values=values))
-    settings = ladder.parse(join_content()["swarm/tag"], [*TAG, "--policies", "expert", "zero"])
-    assert ladder.won(game, lambda obs: obs["policy"], settings).tolist() == [False, True, True]
+    asked: list[tuple[Any, ...]] = []
+
+    def play(*given: Any, seed: int, notes: Callable[[], Mapping[str, torch.Tensor]]) -> SimpleNamespace:
+        asked.append((*given, seed, notes()[ladder.START].tolist()))
+        return SimpleNamespace(values={ladder.START: torch.tensor([2, 0, 1]), ladder.WINS: torch.tensor([1.0, 0, 1])})
+
+    monkeypatch.setattr(ladder, "evaluate", play)
+    settings = ladder.parse(join_content()["swarm/tag"], [*TAG, "--policies", "expert", "zero", "--seed", "7"])
+    team = load_team(("predators=expert", "prey=expert"), game)
+    assert ladder.won(game, team, settings).tolist() == [False, True, True]
+    assert asked == [(game, team, 8, 7, list(range(8)))]
