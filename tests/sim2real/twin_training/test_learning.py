@@ -56,7 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     (folder / "mass.py").write_text(WITH_EXPERT)
     small = plan(folder, demonstrations=2, num_envs=4, twin_steps=256)
     small = dataclasses.replace(
-        small, task=str(folder / "mass.py"), region=("qpos.rail<0",), learner=SMALL, target_engine="mujoco",
+        small, task=str(folder / "mass.py"), region=("task_state.goal<0",), learner=SMALL, target_engine="mujoco",
         episode_seconds=1.0,
     )  # fmt: skip
     stages.demonstrate(small, lambda kept: None)
