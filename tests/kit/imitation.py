@@ -10,7 +10,7 @@ from torch import Tensor
 from policies.imitation import demonstrations
 from tests.kit.learning import PointMass
 
-SPEC = PointMass.observation_spec
+SPEC = dict(PointMass.observation_spec)
 
 
 def homewards(obs: Mapping[str, Tensor]) -> Tensor:

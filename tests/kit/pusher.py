@@ -47,7 +47,10 @@ class Pusher(Task[State]):
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=0.4)
     action_size = 1
     engines = ("mujoco",)
-    reward_weights: Mapping[str, float] = {"near": 1.0}
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        return {"near": 1.0}
 
     def build_spec(self) -> mujoco.MjSpec:
         return mujoco.MjSpec.from_string(XML)

@@ -7,6 +7,7 @@ import gc
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from tests.kit.imitation import SPEC, saved, shown
 from tests.kit.learners import QUICK
 from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, heading, success_of
 
-TOY = {name: value for name, value in QUICK.items() if name != "warm_up"} | {"batch_size": 64}
+TOY: dict[str, Any] = {name: value for name, value in QUICK.items() if name != "warm_up"} | {"batch_size": 64}
 
 
 @pytest.fixture(scope="module")

@@ -54,13 +54,13 @@ def test_a_cut_off_seed_goes_on_and_a_finished_one_stays(tmp_path, monkeypatch, 
 
 def test_a_seed_that_was_cut_off_before_its_first_checkpoint_begins_again(tmp_path):
     asked = settings("--seeds", "5", "--steps", str(STEP), "--out", str(tmp_path / "x"), "--evaluate-episodes", "0")
-    one = dataclasses.replace(asked, seed=5, seeds=(), out=tmp_path / "x" / "seed-5")
-    launch.start(one)
-    for path in (one.out / "checkpoints").iterdir():
+    out = tmp_path / "x" / "seed-5"
+    launch.start(dataclasses.replace(asked, seed=5, seeds=(), out=out))
+    for path in (out / "checkpoints").iterdir():
         shutil.rmtree(path)
-    (one.out / "result.json").unlink()
+    (out / "result.json").unlink()
     assert seeds.train_seeds(asked, "") == 0
-    assert checkpoints.steps(one.out / "checkpoints") == [STEP]
+    assert checkpoints.steps(out / "checkpoints") == [STEP]
 
 
 def test_without_a_name_the_folder_follows_from_the_settings():

@@ -62,8 +62,8 @@ def pretended(monkeypatch, value_of):
         value = value_of(settings)
         if value is None:
             return Trained(run, None, {}, stopped=True)  # pyright: ignore[reportArgumentType] - no policy is asked for
-        for share in (0.4, 0.6, 0.8) if stop_early is not None else ():
-            if stop_early(int(share * settings.steps), {"success": value * share}):
+        for share in (0.4, 0.6, 0.8):
+            if stop_early is not None and stop_early(int(share * settings.steps), {"success": value * share}):
                 return Trained(run, None, {}, stopped=True)  # pyright: ignore[reportArgumentType]
         run.write_result({"success": value, "steps": settings.steps})
         return Trained(run, None, run.result, stopped=False)  # pyright: ignore[reportArgumentType]
