@@ -25,15 +25,17 @@ def env() -> BraxEnv:
     env = BraxEnv("swarm/hover", **FALLING)
     state = jitted(env.reset)(jax.random.PRNGKey(0))
     jitted(env.step)(state, jnp.zeros(env.action_size))
+    inner, _ = jitted(env.functional.reset)(jax.random.PRNGKey(0))
+    jitted(env.functional.step)(inner, jnp.zeros(env.action_size))
     return env
 
 
 def test_it_is_the_functional_environment(env: BraxEnv) -> None:
     state = jitted(env.reset)(jax.random.PRNGKey(0))
-    inner, observation = jax.jit(env.functional.reset)(jax.random.PRNGKey(0))
+    inner, observation = jitted(env.functional.reset)(jax.random.PRNGKey(0))
     assert state.obs.shape == (env.observation_size,)
     np.testing.assert_allclose(state.obs, observation["policy"], rtol=1e-5, atol=1e-6)
-    step, its = jitted(env.step), jax.jit(env.functional.step)
+    step, its = jitted(env.step), jitted(env.functional.step)
     for action in np.random.default_rng(5).uniform(0, 1, (4, env.action_size)).astype(np.float32):
         state = step(state, action)
         inner, transition = its(inner, action)

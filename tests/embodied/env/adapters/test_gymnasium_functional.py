@@ -44,10 +44,19 @@ def test_its_functions_are_pure_and_tell_of_the_step(env, one_step) -> None:
     }
 
 
-def test_gymnasium_makes_an_environment_of_it() -> None:
+@pytest.fixture(scope="module")
+def converted():
+    """An environment that Gymnasium made, whose functions are compiled."""
     functional = FunctionalGymnasiumEnv("swarm/hover")
     functional.transform(jax.jit)
-    env = TimeLimit(FunctionalJaxEnv(functional), 3)
+    env = FunctionalJaxEnv(functional)
+    env.reset(seed=0)
+    env.step(np.zeros(4, np.float32))
+    return env
+
+
+def test_gymnasium_makes_an_environment_of_it(converted) -> None:
+    env = TimeLimit(converted, 3)
     first, _ = env.reset(seed=3)
     assert env.observation_space.contains(np.asarray(first))
     flags = [env.step(np.zeros(4, np.float32))[2:4] for _ in range(3)]
