@@ -217,6 +217,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     calibration().save(folder)
     env = embodied.make(name, 4, calibration=folder)
     env.reset()
+    env.step(torch.zeros(env.action_shape))
     return env
 
 

@@ -23,11 +23,30 @@ from tests.kit import twins as toys
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
 
 
-@pytest.fixture
-def silent(monkeypatch):
+@pytest.fixture(scope="module")
+def silent():
     """Sensors without noise."""
     quiet = {robot: dict.fromkeys(noise, 0.0) for robot, noise in logs.NOISE.items()}
-    monkeypatch.setattr(logs, "NOISE", quiet)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "NOISE", quiet)
+        yield
+
+
+@pytest.fixture(scope="module")
+def flight(silent):
+    """A drone's twin, its truth and its log."""
+    twin = drone()
+    truth = logs.draw(twin.parameters, np.random.default_rng(1))
+    return twin, truth, logs.drone_log(twin, truth, 2.6, 1)
+
+
+@pytest.fixture(scope="module")
+def flight_elsewhere(silent):
+    """The same of a drone in another simulator."""
+    twin = drone()
+    truth = np.array([p.nominal for p in twin.parameters])
+    truth[twin.row(Kind.DELAY)] = 0.01
+    return twin, truth, foreign.drone_log(twin, truth, 2.6, 0, lost=0.0)
 
 
 def drone():
@@ -55,11 +74,9 @@ def test_the_truth_follows_a_robot_of_joints_to_rounding(silent, robot, torque):
 
 
 @pytest.mark.parametrize("unit", ["rpm", "N"])
-def test_the_truth_follows_a_drone_to_rounding(silent, unit):
-    own = drone()
+def test_the_truth_follows_a_drone_to_rounding(flight, unit):
+    own, truth, log = flight
     twin: sm.Twin = own
-    truth = logs.draw(twin.parameters, np.random.default_rng(1))
-    log = logs.drone_log(own, truth, 2.6, 1)
     rows = {name: log[name] for name in ("position", "orientation", "linvel", "gyro")}
     if unit == "N":
         command = log["command"]
@@ -231,12 +248,9 @@ def test_lost_commands_are_late_on_the_average():
     np.testing.assert_allclose(np.mean(drawn, 0)[50:], sm.expected(ramp, 0.2)[50:], atol=0.06)
 
 
-def test_a_drone_simulated_elsewhere_flies_as_the_twin_does(silent):
+def test_a_drone_simulated_elsewhere_flies_as_the_twin_does(flight_elsewhere):
     """The twin at the truth, against another integrator of the same physics, propellers included."""
-    twin = drone()
-    truth = np.array([p.nominal for p in twin.parameters])
-    truth[twin.row(Kind.DELAY)] = 0.01
-    log = foreign.drone_log(twin, truth, 2.6, 0, lost=0.0)
+    twin, truth, log = flight_elsewhere
     windows = sm.cut(log, twin, 0.5, 0.5)
     starts = twin.starts(log, windows.begin)
     rows = np.searchsorted(log["position"].time, windows.begin)
