@@ -1,6 +1,7 @@
 """Episodes that begin where a buffer says."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -19,9 +20,13 @@ def task():
 
 
 def buffer_of(task, count=4, weights=None):
-    return InitialStateBuffer(
-        first_reset_states(task, 7, count), np.ones(count) if weights is None else np.asarray(weights)
-    )
+    return InitialStateBuffer(starts_of(task, count), np.ones(count) if weights is None else np.asarray(weights))
+
+
+@functools.cache
+def starts_of(task, count):
+    """The same for every buffer: `first_reset_states` compiles at each call."""
+    return first_reset_states(task, 7, count)
 
 
 def drawn(task, count=400):
