@@ -73,7 +73,7 @@ def test_ranges_are_metaworlds(name: str) -> None:
 @every_task
 def test_every_draw_lies_in_its_range_and_is_valid(name: str) -> None:
     ranges = tabletop(name).ranges
-    keys = jax.random.split(jax.random.PRNGKey(1), 8000 if ranges.apart else 1000)
+    keys = jax.random.split(jax.random.PRNGKey(1), 20_000 if ranges.apart else 1000)
     starts, goals = (np.asarray(points) for points in jax.jit(jax.vmap(ranges.draw))(keys))
     for points, box in ((starts, ranges.start), (goals, ranges.goal or ranges.start)):
         assert (points >= np.asarray(box.low, np.float32)).all()

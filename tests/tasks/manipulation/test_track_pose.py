@@ -83,7 +83,7 @@ def test_the_script_reaches_every_goal(file: str, request: pytest.FixtureRequest
 
 def test_an_episode_ends_on_a_goal_that_had_its_time(pose_task: TrackPose) -> None:
     last = pose_task.timing.max_steps - 1
-    states = hosted(pose_task, last, np.zeros(6), count=8, watched=False).states
+    states = hosted(pose_task, last, count=8, watched=False).states
     ages = states.age[1:, 0].tolist()
     assert ages[-1] == ONE_GOAL - 1
     assert ages[ONE_GOAL - 1 : ONE_GOAL + 1] == [ONE_GOAL, 1]

@@ -17,6 +17,7 @@ from policies.training.loading import load_policy
 from tasks.swarm.dynamics.drones import RADIUS
 from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.landing import Landing, LandingConfig
+from tests.kit.budget import sharing
 from tests.kit.scripts import flown
 from tests.kit.worlds import task_of
 
@@ -40,7 +41,8 @@ CASES = [
 
 @functools.cache
 def reference(agents: int, effects: str) -> Track:
-    return fly(REFERENCE, agents, EFFECTS[effects])
+    with sharing(f"flight of {agents} on {REFERENCE}, {effects}"):
+        return fly(REFERENCE, agents, EFFECTS[effects])
 
 
 @pytest.mark.parametrize(("engine", "agents", "effects"), CASES)

@@ -15,15 +15,16 @@ import pytest
 from embodied.core.world import World
 from embodied.errors import UnknownNameError
 from embodied.math.rotations import quat_angle, quat_from_axis_angle, quat_multiply, random_quat
-from tasks.grasping import hand_tasks
 from tasks.grasping.hand_tasks import LeapReorient, LeapRotateZ
-from tasks.grasping.hands.models import HANDS
+from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.inhand import base
+from tasks.grasping.inhand.gaits import gait_of
 from tasks.grasping.inhand.reorient import FALL, NEAREST, REACHED, RISE, ReorientConfig, _lie, _turn, difficulty
 from tasks.grasping.inhand.rotate_z import FASTEST, STROKE, TURN
 from tasks.grasping.training import LATER_VARIATIONS
 from tests.kit.hooks import compiled, partly
 from tests.kit.scripts import hosted
+from tests.kit.worlds import task_of
 
 NOTHING = np.zeros(16, np.float32)
 MULTIPLY, LIE, TURNED = jax.jit(quat_multiply), jax.jit(_lie), jax.jit(_turn)
@@ -50,9 +51,23 @@ def world_of(kind: type[Any]) -> World:
 
 @pytest.mark.parametrize("hand", ["leap", *(pytest.param(h, marks=pytest.mark.slow) for h in HANDS if h != "leap")])
 def test_most_cubes_stay_in_a_hand_that_does_nothing(hand: str) -> None:
-    task = getattr(hand_tasks, f"{hand.capitalize()}RotateZ")()
+    task = task_of(f"grasping/{hand}-rotate-z")
     dropped = hosted(task, 40, np.zeros(task.action_size), count=24, watched=False).failure.any(0)
     assert dropped.mean() <= 0.25
+
+
+def test_leaps_gait_turns_cubes_to_the_left_and_stillness_does_not() -> None:
+    task, gait = task_of("grasping/leap-rotate-z"), gait_of(hand_named("leap"))
+    dt = task.timing.control_dt
+    times = dt * np.arange(round(4.0 / dt), dtype=np.float32)
+    moving = np.asarray(jax.jit(jax.vmap(gait))(times))[:, None]
+    turned = []
+    for actions in (moving, 0 * moving):
+        found = hosted(task, len(times), np.tile(actions, (1, 24, 1)), count=24, seed=3, watched=False)
+        lying = ~np.logical_or.accumulate(found.failure[1:])
+        turned.append((lying * found.worlds["cube_angvel"][1:, :, 2]).sum(0).mean() * dt)
+    assert turned[0] > 0.4
+    assert abs(turned[1]) < 0.3
 
 
 def test_the_cube_is_the_published_one() -> None:

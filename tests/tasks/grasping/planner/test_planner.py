@@ -32,6 +32,7 @@ from tasks.grasping.planner.grasp_library import (
 )
 from tasks.grasping.planner.planner import BACK, VIEW, Planner, pinched
 from tasks.grasping.planner.superquadrics import Superquadric
+from tests.kit.worlds import jitted
 
 LEAP = hand_named("leap")
 SUGAR = household("sugar_box")
@@ -137,14 +138,14 @@ def test_planned_grasps_in_the_package_stand_on_this_hand_and_arm(name):
     assert set(plans.objects) == {item.name for item in candidates()}
     assert {plans.place.dtype, plans.shape.dtype, plans.palm.dtype, plans.joints.dtype} == {np.dtype(np.float32)}
     for row in random.choice(len(plans.item), 5, replace=False):
-        pos, quat = palm_frame(hand).palm(jnp.asarray(plans.joints[row]))
+        pos, quat = jitted(palm_frame(hand).palm)(plans.joints[row])
         palm = plans.palm[row]
         assert np.asarray(pos) == pytest.approx(palm[:3] - BACK * matrix(palm[3:])[:, 2], abs=4e-3)
-        assert float(quat_angle(quat, jnp.asarray(palm[3:]))) < 0.04
+        assert float(jitted(quat_angle)(quat, palm[3:])) < 0.04
 
 
 def test_planning_again_gives_the_same_and_files_keep_it(tmp_path):
-    first, second = (joined(list(make_plans(LEAP, [SUGAR], places=2))) for _ in range(2))
+    first, second = (joined(list(make_plans(LEAP, [SUGAR], places=1))) for _ in range(2))
     save(tmp_path / "plans.safetensors", first)
     again = load(tmp_path / "plans.safetensors")
     for field in dataclasses.fields(first):
