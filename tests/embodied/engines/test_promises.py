@@ -487,7 +487,10 @@ def test_runs_are_bit_identical_per_seed_and_across_a_resume(engine: str, fresh:
     for name, value in state["simulator"].items():
         np.testing.assert_array_equal(value, kept[name], err_msg=f"{name} changed under the checkpoint's feet")
 
-    other = build_env(toy_of(engine)(), engine, N, seed=7) if fresh else env
+    with sharing(f"another toy on {engine}"):
+        other = build_env(toy_of(engine)(), engine, N, seed=7) if fresh else env
+        other.reset()
+        rollout(other, steps)
     other.reset(seed=None if fresh else 7)
     assert_equal(rollout(other, steps[:10]), before)
     other.reset(seed=1000)

@@ -160,6 +160,7 @@ def test_a_description_goes_before_what_is_derived(written: Path) -> None:
     assert [part.servo.kp for part in robot.joints if part.name == "leg1_hip"] == [99.0]
 
 
+@pytest.mark.usefixtures("any_pose")
 def test_what_write_writes_says_the_same_again(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written.write_text(quadruped())
     before = Robot.load(written)
