@@ -159,7 +159,7 @@ def test_bfloat16_matmul_change_what_is_learned_little(file):
     def learned(rounded: bool) -> OffPolicyLearner:
         config = RLPDConfig(**TOY, critics=2, critic_updates=1, policy_delay=1, demonstrations=file, warm_up=0)
         config = dataclasses.replace(config, bfloat16_matmul=rounded)
-        return algorithm_of(train(PointMass(8), config, total_steps=320), OffPolicyLearner)
+        return algorithm_of(train(PointMass(8), config, total_steps=192), OffPolicyLearner)
 
     exact, rounded = learned(False), learned(True)
     obs = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))

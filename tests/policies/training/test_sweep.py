@@ -87,7 +87,7 @@ def by_rate(settings):
     return 1 - abs(math.log10(settings.algorithm_config.learning_rate) + 3) / 2
 
 
-@pytest.mark.parametrize(("trials", "off"), [(5, None), pytest.param(25, 0.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("trials", "off"), [(3, None), pytest.param(25, 0.5, marks=pytest.mark.slow)])
 def test_it_finds_the_best_and_says_how_to_train_with_it(trials, off, sweep, monkeypatch):
     pretended(monkeypatch, by_rate)
     search = sweep()
@@ -129,12 +129,12 @@ def test_a_trial_that_was_cut_off_goes_on_in_its_run(sweep, monkeypatch):
 
 
 def test_hopeless_trials_are_stopped(sweep, monkeypatch):
-    # The first six are as good as can be, so that all others are worse than their median.
+    # The first five are as good as can be, so that the last one is worse than their median.
     seen = []
-    pretended(monkeypatch, lambda settings: seen.append(1) or (1.0 if len(seen) <= 6 else 0.1))
+    pretended(monkeypatch, lambda settings: seen.append(1) or (1.0 if len(seen) <= 5 else 0.1))
     search = sweep(Goal(prune=True))
-    assert search.run(7)
-    assert (len(search.ranked()), len(search.pruned)) == (6, 1)
+    assert search.run(6)
+    assert (len(search.ranked()), len(search.pruned)) == (5, 1)
 
 
 def test_a_trial_that_cannot_be_trained_is_passed_over_unless_all_are(sweep, monkeypatch):
