@@ -91,7 +91,7 @@ def test_the_prey_is_faster_by_the_ratio_and_reaches_its_speed_as_soon(env: Env)
     action = torch.zeros(env.action_shape)
     action[..., :2] = 1.0  # faster than any drone may fly
     commanded = []
-    for _ in range(20):
+    for _ in range(18):
         env.step(action)
         commanded.append(np.asarray(env.task_state.action)[..., :2])
     speed = np.linalg.norm(np.array(commanded), axis=-1)  # (steps, worlds, agents)
