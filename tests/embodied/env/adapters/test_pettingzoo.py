@@ -24,6 +24,7 @@ def env() -> PettingZooEnv:
     """Shared by all; each test resets it with a seed."""
     env = parallel_env("swarm/swap", engine="rigid", config=CONFIG)
     env.reset()
+    env.env.episode_length = torch.tensor([env.env.max_episode_steps - 1])
     env.step({agent: np.zeros(4, np.float32) for agent in env.agents})
     return env
 

@@ -94,9 +94,15 @@ def test_attributes_and_methods_are_shared_by_all_environments(core):
         env.reset()
 
 
-def test_its_ppo_learns_from_our_episodes(core):
+@pytest.fixture(scope="module")
+def model():
+    """A learner that has taken its first steps, which import much."""
+    model = PPO("MlpPolicy", SB3VecEnv(brief_world()), n_steps=24, batch_size=96, n_epochs=1, seed=0, device="cpu")
+    return model.learn(24 * NUM_ENVS)
+
+
+def test_its_ppo_learns_from_our_episodes(model):
     """Its losses are finite, its parameters move, and it knows the return and the success of the episodes."""
-    model = PPO("MlpPolicy", SB3VecEnv(core), n_steps=24, batch_size=96, n_epochs=1, seed=0, device="cpu")
     before = [parameter.detach().clone() for parameter in model.policy.parameters()]
     model.learn(24 * NUM_ENVS)
     losses = {name: value for name, value in model.logger.name_to_value.items() if "loss" in name}
@@ -126,9 +132,8 @@ def test_ppo_trains_on_hover_and_flies_better():
     assert late > early + 5, (early, late)
 
 
-def test_stable_baselines_evaluation_believes_our_episodes(core):
+def test_stable_baselines_evaluation_believes_our_episodes(core, model):
     env = SB3VecEnv(core)
-    model = PPO("MlpPolicy", env, n_steps=8, batch_size=32, seed=0, device="cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it would warn of an environment that does not report its episodes
         returns, lengths = evaluate_policy(model, env, n_eval_episodes=8, return_episode_rewards=True)
