@@ -1,4 +1,4 @@
-"""What every test shares: JAX's persistent compilation cache, and the plugins of `tests/kit`.
+"""What every test shares: how programs are compiled, and the plugins of `tests/kit`.
 
 Importing `embodied` first matters: it sets the environment variables that JAX reads when it is imported.
 """
@@ -14,16 +14,15 @@ from pathlib import Path
 
 import pytest
 
-# Compiling dominates the tests' time: optimise less (40 % less of it), by XLA's older emitters (another 40 %), and keep
-# what was compiled for the next run. XLA ends the process at a flag that it does not know, as it may not in future.
+# Compiling dominates the tests' time: optimise less (40 % less of it), by XLA's older emitters (another 40 %). XLA ends
+# the process at a flag that it does not know, as it may not in future.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0"
     + (" --xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.9.") else ""),
 )
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".cache" / "jax"))
-# Also the smallest programs: single operations, which many modules use, make up a fifth of the time.
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# Writing programs that compile in milliseconds to disk took as long again, and reading them saved little: tracing does.
+os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")
 # Two workers share the cores: OpenBLAS's idle threads spin on them, which made small matrices six times as slow.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -85,11 +86,11 @@ def test_whoever_a_robot_of_a_team_is_it_sees_itself_as_the_first(name):
     def seen(world, state):
         def by(agent):
             own, told = task.seen_by(world, stepped, agent)
-            after = task.post_step(own, told, np.zeros(task.action_shape), key)
+            after = task.post_step(own, told, jnp.zeros(task.action_shape), key)
             kept = {name: ((), functools.reduce(getattr, name.split("."), told).reshape(-1)) for name in task.commands}
             return shown(task)(own, with_numbers(after, kept), key)[0]
 
-        stepped = task.post_step(world, state, np.zeros(task.action_shape), key)
+        stepped = task.post_step(world, state, jnp.zeros(task.action_shape), key)
         return shown(task)(world, stepped, key), jax.vmap(by)(np.arange(TEAMS[name]))
 
     whole, own = seen(world, state)
