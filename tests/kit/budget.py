@@ -21,7 +21,7 @@ import pytest
 from tests.kit.schedule import COSTS, unit_of, write_costs
 
 LIMIT, SLOW_LIMIT = 2.0, 60.0  # s of processor time, a test
-NOISE = 1.5  # a test may take so many times its limit before the run fails: what a busy neighbour on the same core costs
+NOISE = 1.5  # times its limit that a test may take before the run fails: a busy neighbour on its core costs that
 MOST_NAMED = 20
 PROPERTY, SHARED = "processor seconds", "shared processor seconds"
 
