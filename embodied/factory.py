@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import mujoco
+import numpy as np
 import torch
 
 from embodied.core.adr import AutomaticDomainRandomization
@@ -21,6 +24,7 @@ from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
 from embodied.env.trials import Trials
+from embodied.env.vectorized.base import KEPT
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.cameras import camera_config
@@ -108,7 +112,7 @@ def make(
         task = TimeLimit(task, episode_steps)
     if episodes_per_trial is not None:
         task = Trials(task, episodes_per_trial)
-    built = make_engine(engine, task, num_envs, **(engine_options or {}))
+    built = engine_for(engine, task, num_envs, engine_options or {})
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)
     return Env(task, built, num_envs, seed=seed, device=device, entry=entry, camera_config=observed)
@@ -145,10 +149,58 @@ def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task
     Raises:
         EmbodiedError: as of `override`.
     """
-    kind = entry.load().config_type
-    task = entry.load()(override(kind() if config is None else extended(config, kind), overrides))
+    kind = entry.load()
+    config = override(kind.config_type() if config is None else extended(config, kind.config_type), overrides)
+    task = _as_before(kind, config)
     _ = task.terms  # refuses variations to leave out that the task does not have
     return task
+
+
+def _as_before(kind: type[Task[Any]], config: Any) -> Task[Any]:
+    """A task of a config: the object of before where there is one, whose compiled programs then serve again."""
+    if getattr(config, "robot", "") or not _is_hashable(config):  # what a file says may have changed
+        return kind(config)
+    task, model = _kept_task(kind, config)
+    return task if _digest(task.model) == model else kind(config)  # somebody may have changed its numbers
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _kept_task(kind: type[Task[Any]], config: Any) -> tuple[Task[Any], bytes]:
+    """A task, and its model as it was made."""
+    task = kind(config)
+    return task, _digest(task.model)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _digest(model: mujoco.MjModel) -> bytes:
+    """What tells a model from one whose numbers differ."""
+    saved = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, saved)
+    return hashlib.sha256(saved).digest()
+
+
+def engine_for(name: str, task: Task[Any], num_envs: int, options: dict[str, Any]) -> Any:
+    """An engine; of one that is pure functions, the object of before, whose compiled programs then serve again.
+
+    Raises:
+        UnknownNameError, EngineError: as of `make_engine`.
+    """
+    told = tuple(options.items())
+    if name not in FUSED or not _is_hashable(told):
+        return make_engine(name, task, num_envs, **options)
+    return _kept_engine(name, task, num_envs, told)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _kept_engine(name: str, task: Task[Any], num_envs: int, options: tuple[tuple[str, Any], ...]) -> Any:
+    return make_engine(name, task, num_envs, **dict(options))
 
 
 def extended(config: Any, kind: type[Any]) -> Any:

@@ -19,7 +19,7 @@ from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Joint, Place, Step, Term
 from sim2real.contract.planner import Planner
 from sim2real.contract.speeds import top_speeds
-from sim2real.graphs.control import ControlGraph, Policy, first_draw, nominal
+from sim2real.graphs.control import ControlGraph, Policy, draws_of, first_draw, nominal
 from sim2real.graphs.graph import Graph, GraphError
 
 STEP = "step"
@@ -193,13 +193,12 @@ def _setpoints(task: Task[Any]) -> tuple[Actuator, ...]:
 
 def _bounds(task: Task[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest of each setpoint; infinite where it depends on where the robot is."""
-    shape, key = task.action_shape, jax.random.PRNGKey(0)
+    shape, key, process = task.action_shape, jax.random.PRNGKey(0), jax.jit(task.process_action)
     given = []
-    for seed in range(2):
-        reset = task.reset(jax.random.PRNGKey(seed))
+    for reset in draws_of(task)[:2]:
         world = World.posed(task.model, reset.qpos, reset.qvel, reset.mocap_pos)
         for sign in (-1.0, 0.0, 1.0):
-            command, _ = task.process_action(world, reset.task_state, sign * jnp.ones(shape), key)
+            command, _ = process(world, reset.task_state, sign * jnp.ones(shape), key)
             given.append(np.asarray(command, float).reshape(-1)[: len(task.setpoints)])
     here, there = np.split(np.array(given), 2)
     fixed = np.isclose(here, there).all(0)

@@ -1,7 +1,6 @@
 """`evaluate`, `list`, `bench`, `ship`: what they print, write and refuse."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -14,19 +13,9 @@ from embodied.storage import checkpoints
 from tests.kit.commands import refused
 from tests.kit.task_file import mass
 from tests.kit.toy_tasks import Speck
-from tests.kit.training import make_once, twin_of
-from tests.kit.worlds import toy_world
+from tests.kit.worlds import build_toy
 
 
-@pytest.fixture
-def compiled_once() -> Iterator[None]:
-    """Evaluations of one task share its programs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "make", make_once)
-        yield
-
-
-@pytest.mark.usefixtures("compiled_once")
 def test_evaluate_writes_plain_keys(tmp_path):
     path = tmp_path / "result.json"
     words = ["swarm/hover", "--policy", "zero", "--episodes", "8", "--json", str(path)]
@@ -47,7 +36,6 @@ def test_evaluate_is_deterministic(tmp_path):
     assert results[0] == results[1]
 
 
-@pytest.mark.usefixtures("compiled_once")
 def test_shipped_policies_succeed(tmp_path):
     path = tmp_path / "result.json"
     assert evaluate.main(["swarm/hover", "--policy", "shipped", "--episodes", "8", "--json", str(path)]) == 0
@@ -98,7 +86,7 @@ def test_bench_reports_the_bare_engine(tmp_path):
 
 
 def test_rates_of_an_engine_that_is_one_program_compare_with_the_bare_engine():
-    env = twin_of(toy_world(Speck, "rigid", 8), 0)
+    env = build_toy(Speck, "rigid", 8)
     still = torch.zeros(env.action_shape)
     found = speed.measure(env, lambda obs: still, turns=1, steps=2, on_turn=lambda *_: None)
     assert found["engine_fraction"] > 0

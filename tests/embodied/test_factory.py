@@ -7,6 +7,7 @@ import sys
 import mujoco
 import pytest
 import torch
+from jax._src import compiler
 
 import embodied
 from embodied import factory
@@ -125,3 +126,27 @@ def test_engine_that_is_not_installed(monkeypatch):
 def test_step_before_reset():
     with pytest.raises(ActionError, match="reset"):
         embodied.make("swarm/hover").step(torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize(("task", "engine"), [("swarm/hover", "rigid"), ("swarm/hover", "mujoco")])
+def test_what_was_made_before_is_not_compiled_again(task, engine):
+    def stepped(**config):
+        env = embodied.make(task, 2, engine, device="cpu", **config)
+        env.reset()
+        return env, env.step(torch.zeros(env.action_shape)).observation["policy"]
+
+    env, before = stepped()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "backend_compile_and_load", lambda *_, **__: pytest.fail("a program was compiled"))
+        again, after = stepped()
+    assert again.task is env.task
+    torch.testing.assert_close(before, after, rtol=0, atol=0)
+    assert embodied.make(task, 2, engine, latency=(0.0, 0.0)).task is not env.task
+
+
+def test_a_task_whose_model_somebody_changed_is_made_anew():
+    env = embodied.make("swarm/hover", 2)
+    mass = env.task.model.body_mass[1]
+    env.task.model.body_mass[1] = 2 * mass
+    assert embodied.make("swarm/hover", 2).task.model.body_mass[1] == mass
+    env.task.model.body_mass[1] = mass

@@ -15,8 +15,7 @@ from examples import train_in_python as example
 from policies.training import launch
 from tests.kit.commands import run
 from tests.kit.toy_tasks import Speck
-from tests.kit.training import twin_of
-from tests.kit.worlds import toy_world
+from tests.kit.worlds import build_toy
 
 DIFFERENCE = "they differ in {'algorithm_config.learning_rate': ('0.008', '0.001')}"
 
@@ -34,7 +33,7 @@ def trained(settings: Any, **_: Any) -> launch.Trained:
 
 def test_its_calls_are_right_and_it_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "start", trained)
-    monkeypatch.setattr(embodied, "make", lambda *_: twin_of(toy_world(Speck, "rigid", 8), 0), raising=False)
+    monkeypatch.setattr(embodied, "make", lambda *_: build_toy(Speck, "rigid", 8), raising=False)
     done = run(example.main, "--steps", "4096", "--num-envs", "64", "--out", str(tmp_path))
     assert done.code == 0
     assert DIFFERENCE in done.out

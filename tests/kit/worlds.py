@@ -15,9 +15,8 @@ import jax
 import torch
 
 from embodied.core.task import Task
-from embodied.engines import make_engine
 from embodied.env.env import Env
-from embodied.factory import default_engine, make
+from embodied.factory import default_engine, engine_for, make
 from embodied.registry import join_content
 from tests.kit.budget import sharing
 from tests.kit.toy_tasks import Ball
@@ -57,7 +56,7 @@ def every_engine() -> None:
 def toy_world(task_type: type[Task[Any]], engine: str, num_envs: int) -> Env:
     """The same of a task that stands in the tests; `mjx-jax` and `mjx-warp` name an implementation."""
     with sharing(f"{task_type.__name__} on {engine}, {num_envs}"):
-        env = build_env(task_type(), engine, num_envs)
+        env = build_toy(task_type, engine, num_envs)
         env.reset()
         # Twice to the time limit: what follows a restart is compiled as well.
         for _ in range(2):
@@ -79,7 +78,12 @@ def build_env(task: Task[Any], engine: str, num_envs: int, seed: int = 0, **opti
     name, _, impl = engine.partition("-")
     if impl:
         options["impl"] = impl
-    return Env(task, make_engine(name, task, num_envs, **options), num_envs, seed=seed)
+    return Env(task, engine_for(name, task, num_envs, options), num_envs, seed=seed)
+
+
+def build_toy(task_type: type[Task[Any]], engine: str, num_envs: int, seed: int = 0) -> Env:
+    """New environments of a task that stands in the tests, which run the programs of others."""
+    return build_env(toy_task(task_type), engine, num_envs, seed)
 
 
 @functools.cache

@@ -32,15 +32,13 @@ from sim2real.bundles.network import ExportError, Network
 from tasks.swarm.team.waypoints import WaypointConfig
 from tests.kit import pusher, training
 from tests.kit.learning import vectors
-from tests.kit.training import NUM_ENVS, TASK, make_once
+from tests.kit.training import NUM_ENVS, TASK
 
 SMALL = [*training.SMALL, "--evaluate-episodes", "0"]
 SAC = [*SMALL, "--algorithm", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
        "--sac.actor.hidden", "16", "--sac.critic.hidden", "16", "--sac.buffer-size", "96"]  # fmt: skip
 PUSHER = f"{pusher.__file__}:Pusher"
 STEP = NUM_ENVS * 4  # environment steps per iteration
-
-pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 def run_main(*words: str) -> int:
@@ -126,7 +124,7 @@ def test_an_off_policy_training_saved_by_another_version_says_how_to_go_on(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, compiled_once) -> Path:
+def whole(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "whole"
     assert run_main(*SAC, "--seed", "3", "--steps", str(6 * STEP), "--out", str(out)) == 0
     return out
@@ -219,7 +217,7 @@ def test_a_team_is_taught_by_its_script_and_teams_as_one_are_not(tmp_path, capsy
     learner = ["--algorithm", "dagger", "--dagger.unroll", "4", "--dagger.batch-size", "16"]
     assert train.main(["swarm/swap", *small, *learner, "--steps", "96", "--out", str(out)]) == 0
     policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
-    env = make_once("swarm/swap", 4, config=WaypointConfig(agents=agents))
+    env = make("swarm/swap", 4, config=WaypointConfig(agents=agents))
     assert (policy.kind, load_policy(out, env)(env.reset()).shape) == ("gaussian-entities", (4, agents, 4))
     attack = ["--adversaries", "1", "--against", "zero", "--out", str(tmp_path / "other")]
     with pytest.raises(SystemExit):
@@ -230,7 +228,7 @@ def test_a_team_is_taught_by_its_script_and_teams_as_one_are_not(tmp_path, capsy
 def test_of_a_team_each_agent_is_recorded_by_itself(tmp_path, monkeypatch):
     script, out = tmp_path / "mine.py", tmp_path / "recorded.safetensors"
     script.write_text("def follow(obs):\n    return obs['policy'][..., :4].clamp(-1, 1)\n")
-    maker = functools.partial(make_once, config=WaypointConfig(agents=3))
+    maker = functools.partial(make, config=WaypointConfig(agents=3))
     monkeypatch.setattr("embodied.factory.make", maker)
     recorded = ["swarm/swap", "--policy", f"{script}:follow", "--engine", "rigid", "--num-envs", "4", "--failures"]
     assert demonstrations.main([*recorded, "--episodes", "4", "--out", str(out)]) == 0

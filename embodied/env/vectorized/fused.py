@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.vec_env import POLICY
 from embodied.env.vectorized.base import (
+    KEPT,
     DivergedState,
     RenderStateFn,
     StepResult,
@@ -39,106 +41,24 @@ class FusedState:
     diverged_state: DivergedState
 
 
-class FusedSimulator:
-    """Task and physics in one compiled program."""
+class FusedPrograms:
+    """The compiled programs of a task on an engine, for any number of environments; they keep nothing."""
 
-    def __init__(
-        self, task: Task[Any], engine: FusedEngine[Any], num_envs: int, render_state_fn: RenderStateFn | None = None
-    ) -> None:
-        """Prepare the program; it compiles at the first call."""
-        self.task, self.engine, self.num_envs = task, engine, num_envs
-        self._one = FunctionalEnv(task, engine)
-        self._state: FusedState | None = None
-        self._reset = jax.jit(self._all_afresh)
+    def __init__(self, task: Task[Any], engine: FusedEngine[Any]) -> None:
+        """Prepare the programs; each compiles at its first call."""
+        self.task = task
+        self.one = FunctionalEnv(task, engine)
+        self.reset = jax.jit(self._all_afresh)
         # Two programs, not one: fused into one, XLA's CPU compiler recomputes the physics inside the restart loop
         # (measured on hover, 4,096 environments: 330 ms a step instead of 7).
-        self._step = jax.jit(self._advance, donate_argnums=0)
-        self._renew = jax.jit(self._restart, donate_argnums=(0, 1))
-        self._roll_out = jax.jit(self._steps, donate_argnums=0)
-        self._clear = jax.jit(zeros_like_totals, keep_unused=True)
-        self._worlds = jax.jit(jax.vmap(engine.world))
-        self._render_state_fn = (
-            jax.jit(jax.vmap(lambda physics, episode: render_state_fn(engine.world(physics), episode)))
-            if render_state_fn
-            else None
-        )
-
-    def reset(self, keys: Array) -> dict[str, Array]:
-        self._state, observation = self._reset(on_default_device(keys))
-        return observation
-
-    def step(self, action: Array) -> StepResult:
-        state, transition, ended = self._step(self._state, on_default_device(action))
-        # Taken before the restart, which is given the state's state to write to.
-        final_render_state = self._render_state_fn(state.physics, state.episode) if self._render_state_fn else None
-        # On a GPU the question would wait for the device, which costs more than a restart of nobody.
-        if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
-            self._state = state
-            return step_result(transition, transition.observation, ended, final_render_state, final_render_state)
-        physics, episode, observation = self._renew(state.physics, state.episode, transition)
-        self._state = dataclasses.replace(state, physics=physics, episode=episode)
-        return step_result(transition, observation, ended, self.render_state(), final_render_state)
-
-    def roll_out(
-        self, observation: dict[str, Array], actor: PerceptronActor, noise: Array
-    ) -> tuple[dict[str, Array], RolloutData]:
-        """Act and step once for each row of standard normal `noise` (T, N, A), all in one program.
-
-        Args:
-            observation: What the environments observe now.
-            actor: What acts.
-            noise: For the actor's exploration.
-
-        Returns:
-            The observation after the last step, and what the steps brought.
-        """
-        arguments = on_default_device((observation, actor, noise))
-        self._state, observation, data = self._roll_out(self._state, *arguments)
-        return observation, data
-
-    def render_state(self) -> Any:
-        return self._render_state_fn(self.state().physics, self.state().episode) if self._render_state_fn else None
-
-    def close(self) -> None:
-        self._state = None
-
-    def take_totals(self) -> EpisodeTotals:
-        totals = self.state().totals
-        self._state = dataclasses.replace(self.state(), totals=self._clear(totals))
-        return totals
-
-    def world(self) -> World:
-        assert self._state is not None
-        return self._worlds(self._state.physics)
-
-    def episode(self) -> Episode[Any]:
-        return self.state().episode
-
-    def physics_state(self) -> Any:
-        return self.state().physics
-
-    def set_episode(self, episode: Episode[Any]) -> None:
-        self._state = dataclasses.replace(self.state(), episode=on_default_device(episode))
-
-    def state(self) -> FusedState:
-        assert self._state is not None
-        return self._state
-
-    def load_state(self, state: FusedState) -> None:
-        self._state = state
-
-    def diverged_state(self) -> DivergedState:
-        return self.state().diverged_state
-
-    def diverged_state_template(self) -> DivergedState:
-        return self.state().diverged_state
-
-    def load_diverged_state(self, state: DivergedState) -> None:
-        physics, episode = on_default_device(add_batch_axis((state.physics, state.episode)))
-        self._state = dataclasses.replace(self.state(), physics=physics, episode=episode)
+        self.step = jax.jit(self._advance, donate_argnums=0)
+        self.renew = jax.jit(self._restart, donate_argnums=(0, 1))
+        self.roll_out = jax.jit(self._steps, donate_argnums=0)
+        self.clear = jax.jit(zeros_like_totals, keep_unused=True)
+        self.worlds = jax.jit(jax.vmap(engine.world))
 
     def _all_afresh(self, keys: Array) -> tuple[FusedState, dict[str, Array]]:
-        first, observation = jax.vmap(self._one.reset)(keys)
+        first, observation = jax.vmap(self.one.reset)(keys)
         physics, episode = first.physics, first.episode
         none_yet = DivergedState(
             found=jnp.zeros((), bool),
@@ -151,10 +71,10 @@ class FusedSimulator:
     def _advance(self, state: FusedState, action: Array) -> tuple[FusedState, Transition, Episode[Any]]:
         """One control step of every environment, and its episodes without their state."""
         action = jnp.clip(action, -1.0, 1.0)
-        moved = jax.vmap(self._one.move)(EnvState(state.physics, state.episode), action)
-        following, transition = jax.vmap(self._one.after)(moved, action)
+        moved = jax.vmap(self.one.move)(EnvState(state.physics, state.episode), action)
+        following, transition = jax.vmap(self.one.after)(moved, action)
         physics, episode = following.physics, following.episode
-        overflow = jax.vmap(self._one.overflow)(following)
+        overflow = jax.vmap(self.one.overflow)(following)
         diverged_state = self._first_diverged_state(state, action, transition.diverged)
         totals = add_totals(state.totals, transition, episode, overflow)
         return (
@@ -203,5 +123,102 @@ class FusedSimulator:
     def _restart(self, physics: Any, episode: Any, transition: Transition) -> tuple[Any, Any, Any]:
         """Restart the finished environments."""
         states, ended = EnvState(physics, episode), transition.terminated | transition.truncated
-        states, observation = restart_ended(self._one.restart, states, transition.observation, ended)
+        states, observation = restart_ended(self.one.restart, states, transition.observation, ended)
         return states.physics, states.episode, observation
+
+
+@functools.lru_cache(maxsize=KEPT)
+def fused_programs(task: Task[Any], engine: FusedEngine[Any]) -> FusedPrograms:
+    """The programs of a task on an engine: compiled once for all simulators of both."""
+    return FusedPrograms(task, engine)
+
+
+class FusedSimulator:
+    """Task and physics in one compiled program."""
+
+    def __init__(
+        self, task: Task[Any], engine: FusedEngine[Any], num_envs: int, render_state_fn: RenderStateFn | None = None
+    ) -> None:
+        """Prepare the program; it compiles at the first call."""
+        self.task, self.engine, self.num_envs = task, engine, num_envs
+        self._programs = fused_programs(task, engine)
+        self._state: FusedState | None = None
+        self._render_state_fn = (
+            jax.jit(jax.vmap(lambda physics, episode: render_state_fn(engine.world(physics), episode)))
+            if render_state_fn
+            else None
+        )
+
+    def reset(self, keys: Array) -> dict[str, Array]:
+        self._state, observation = self._programs.reset(on_default_device(keys))
+        return observation
+
+    def step(self, action: Array) -> StepResult:
+        state, transition, ended = self._programs.step(self._state, on_default_device(action))
+        # Taken before the restart, which is given the state's state to write to.
+        final_render_state = self._render_state_fn(state.physics, state.episode) if self._render_state_fn else None
+        # On a GPU the question would wait for the device, which costs more than a restart of nobody.
+        if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
+            self._state = state
+            return step_result(transition, transition.observation, ended, final_render_state, final_render_state)
+        physics, episode, observation = self._programs.renew(state.physics, state.episode, transition)
+        self._state = dataclasses.replace(state, physics=physics, episode=episode)
+        return step_result(transition, observation, ended, self.render_state(), final_render_state)
+
+    def roll_out(
+        self, observation: dict[str, Array], actor: PerceptronActor, noise: Array
+    ) -> tuple[dict[str, Array], RolloutData]:
+        """Act and step once for each row of standard normal `noise` (T, N, A), all in one program.
+
+        Args:
+            observation: What the environments observe now.
+            actor: What acts.
+            noise: For the actor's exploration.
+
+        Returns:
+            The observation after the last step, and what the steps brought.
+        """
+        arguments = on_default_device((observation, actor, noise))
+        self._state, observation, data = self._programs.roll_out(self._state, *arguments)
+        return observation, data
+
+    def render_state(self) -> Any:
+        return self._render_state_fn(self.state().physics, self.state().episode) if self._render_state_fn else None
+
+    def close(self) -> None:
+        self._state = None
+
+    def take_totals(self) -> EpisodeTotals:
+        totals = self.state().totals
+        self._state = dataclasses.replace(self.state(), totals=self._programs.clear(totals))
+        return totals
+
+    def world(self) -> World:
+        assert self._state is not None
+        return self._programs.worlds(self._state.physics)
+
+    def episode(self) -> Episode[Any]:
+        return self.state().episode
+
+    def physics_state(self) -> Any:
+        return self.state().physics
+
+    def set_episode(self, episode: Episode[Any]) -> None:
+        self._state = dataclasses.replace(self.state(), episode=on_default_device(episode))
+
+    def state(self) -> FusedState:
+        assert self._state is not None
+        return self._state
+
+    def load_state(self, state: FusedState) -> None:
+        self._state = state
+
+    def diverged_state(self) -> DivergedState:
+        return self.state().diverged_state
+
+    def diverged_state_template(self) -> DivergedState:
+        return self.state().diverged_state
+
+    def load_diverged_state(self, state: DivergedState) -> None:
+        physics, episode = on_default_device(add_batch_axis((state.physics, state.episode)))
+        self._state = dataclasses.replace(self.state(), physics=physics, episode=episode)

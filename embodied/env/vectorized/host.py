@@ -19,6 +19,7 @@ from embodied.core.world import Control, ResetState, World
 from embodied.engines.base import HostEngine
 from embodied.env.functional import CHUNKS, rows_of, set_rows
 from embodied.env.vectorized.base import (
+    KEPT,
     DivergedState,
     RenderStateFn,
     StepResult,
@@ -41,33 +42,63 @@ class HostState:
     totals: EpisodeTotals
 
 
+class HostPrograms:
+    """The compiled functions of a task around any host engine, for any number of environments; they keep nothing."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        """Prepare the functions; each compiles at its first call."""
+        self.task = task
+        self.before = jax.jit(jax.vmap(self._before_one))
+        self.act = jax.jit(jax.vmap(functools.partial(episodes.before, task)))
+        self.actuate = jax.jit(jax.vmap(functools.partial(episodes.apply_action, task)))
+        self.after = jax.jit(self._after_all)
+        self.begin = jax.jit(jax.vmap(functools.partial(episodes.begin, task)))
+        self.begin_again = jax.jit(self._begin_rows_again)
+        self.clear = jax.jit(zeros_like_totals, keep_unused=True)
+        self.first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
+        self.set_rows = jax.jit(lambda episode, observation, ids, rows: set_rows((episode, observation), ids, rows))
+
+    def _before_one(self, world: World, episode: Episode[Any], action: Array) -> tuple[Control, Episode[Any]]:
+        command, episode = episodes.before(self.task, world, episode, action)
+        return episodes.apply_action(self.task, world, episode, command)
+
+    def _after_all(
+        self, world: World, episode: Episode[Any], action: Array, totals: EpisodeTotals, overflow: Any
+    ) -> tuple[Transition, Episode[Any], EpisodeTotals]:
+        transition, episode = jax.vmap(functools.partial(episodes.after, self.task))(world, episode, action)
+        return transition, episode, add_totals(totals, transition, episode, overflow)
+
+    def _begin_rows_again(self, keys: Array, state: Any, ids: Array) -> tuple[ResetState[Any], Array]:
+        """Starts and keys of the episodes that follow in the environments `ids`; rows past the end mean nothing."""
+        ended = rows_of((keys, state), ids)
+        return jax.vmap(functools.partial(episodes.begin_again, self.task))(*ended)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def host_programs(task: Task[Any]) -> HostPrograms:
+    """The functions of a task: compiled once for all simulators of it."""
+    return HostPrograms(task)
+
+
 class HostSimulator:
     """The task's compiled functions, on the CPU, around an engine that moves its own state."""
 
     def __init__(
         self, task: Task[Any], engine: HostEngine, num_envs: int, render_state_fn: RenderStateFn | None = None
     ) -> None:
-        """Prepare the compiled functions; they compile at the first call."""
+        """Take the compiled functions; they compile at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
         # Few restart together: that is the shape of the first reset, whose program serves.
         self.chunk = num_envs if num_envs <= FEW else max(1, num_envs // CHUNKS)
+        self._programs = host_programs(task)
         self._state: HostState | None = None
         self._world: World | None = None
         self._diverged_state: DivergedState | None = None
-        self._before = jax.jit(jax.vmap(self._before_one))
-        self._act = jax.jit(jax.vmap(functools.partial(episodes.before, task)))
-        self._actuate = jax.jit(jax.vmap(functools.partial(episodes.apply_action, task)))
-        self._after = jax.jit(self._after_all)
-        self._begin = jax.jit(jax.vmap(functools.partial(episodes.begin, task)))
-        self._begin_again = jax.jit(self._begin_rows_again)
-        self._clear = jax.jit(zeros_like_totals, keep_unused=True)
-        self._first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
         self._render_state_fn = jax.jit(jax.vmap(render_state_fn)) if render_state_fn else None
-        self._set_rows = jax.jit(lambda episode, observation, ids, rows: set_rows((episode, observation), ids, rows))
 
     def reset(self, keys: Array) -> dict[str, Array]:
         everyone = np.arange(self.num_envs)
-        episode, observation = self._first_episodes(everyone, *self._begin(on_cpu(keys)))
+        episode, observation = self._first_episodes(everyone, *self._programs.begin(on_cpu(keys)))
         self._state = HostState(episode, on_cpu(zero_totals(episode)))
         self._world = self.engine.world()
         self._diverged_state = None
@@ -81,7 +112,7 @@ class HostSimulator:
         episode = self._move(self._state.episode, action)
         overflow = np.asarray([self.engine.overflow()])
         world = self.engine.world()
-        transition, episode, totals = self._after(world, episode, action, self._state.totals, overflow)
+        transition, episode, totals = self._programs.after(world, episode, action, self._state.totals, overflow)
         diverged = np.asarray(transition.diverged)
         if self._diverged_state is None and diverged.any():
             self._diverged_state = self._diverged_state_at(int(diverged.argmax()), before, action)
@@ -109,7 +140,7 @@ class HostSimulator:
     def take_totals(self) -> EpisodeTotals:
         assert self._state is not None
         totals = self._state.totals
-        self._state = HostState(self._state.episode, self._clear(totals))
+        self._state = HostState(self._state.episode, self._programs.clear(totals))
         return totals
 
     def world(self) -> World:
@@ -154,29 +185,19 @@ class HostSimulator:
         physics = {name: values[index] for name, values in {**self.engine.state(), **before}.items()}
         return DivergedState(np.True_, physics, row_of(self._state.episode, index), action[index])
 
-    def _before_one(self, world: World, episode: Episode[Any], action: Array) -> tuple[Control, Episode[Any]]:
-        command, episode = episodes.before(self.task, world, episode, action)
-        return episodes.apply_action(self.task, world, episode, command)
-
     def _move(self, episode: Episode[Any], action: Array) -> Episode[Any]:
         """Run the physics of one control step; returns the episodes with the state that acting left."""
         substeps = self.task.timing.substeps
         if not self.task.applies_every_substep:
-            control, episode = self._before(self._world, episode, action)
+            control, episode = self._programs.before(self._world, episode, action)
             self.engine.step(as_numpy(control), substeps)
             return episode
-        command, episode = self._act(self._world, episode, action)
+        command, episode = self._programs.act(self._world, episode, action)
         for substep in range(substeps):
             world = self._world if substep == 0 else self.engine.world()
-            control, episode = self._actuate(world, episode, command)
+            control, episode = self._programs.actuate(world, episode, command)
             self.engine.step(as_numpy(control), 1)
         return episode
-
-    def _after_all(
-        self, world: World, episode: Episode[Any], action: Array, totals: EpisodeTotals, overflow: Any
-    ) -> tuple[Transition, Episode[Any], EpisodeTotals]:
-        transition, episode = jax.vmap(functools.partial(episodes.after, self.task))(world, episode, action)
-        return transition, episode, add_totals(totals, transition, episode, overflow)
 
     def _restart(self, episode: Episode[Any], observation: dict[str, Array], done: np.ndarray) -> tuple[Any, Any]:
         """Restart the environments `done`, `chunk` at a time: one compiled shape serves any number."""
@@ -184,21 +205,16 @@ class HostSimulator:
             ids = done[first : first + self.chunk]
             padded = np.full(self.chunk, self.num_envs)
             padded[: len(ids)] = ids
-            rows = self._first_episodes(ids, *self._begin_again(episode.key, episode.task_state, padded))
-            episode, observation = self._set_rows(episode, observation, padded, rows)
+            rows = self._first_episodes(ids, *self._programs.begin_again(episode.key, episode.task_state, padded))
+            episode, observation = self._programs.set_rows(episode, observation, padded, rows)
         return episode, observation
-
-    def _begin_rows_again(self, keys: Array, state: Any, ids: Array) -> tuple[ResetState[Any], Array]:
-        """Starts and keys of the episodes that follow in the environments `ids`; rows past the end mean nothing."""
-        ended = rows_of((keys, state), ids)
-        return jax.vmap(functools.partial(episodes.begin_again, self.task))(*ended)
 
     def _first_episodes(
         self, ids: np.ndarray, start: ResetState[Any], keys: Array
     ) -> tuple[Episode[Any], dict[str, Array]]:
         """Begin episodes in the environments `ids`; start and keys may have more rows, which mean nothing."""
         self.engine.reset(ids, jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], start))
-        return self._first(self.engine.world(np.resize(ids, len(keys))), start.task_state, keys)
+        return self._programs.first(self.engine.world(np.resize(ids, len(keys))), start.task_state, keys)
 
 
 def as_numpy(control: Control) -> Control:

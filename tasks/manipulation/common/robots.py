@@ -189,7 +189,8 @@ class OwnArm:
     def start(self, joints: tuple[float, ...]) -> np.ndarray:
         with jax.ensure_compile_time_eval():
             point = panda.tcp_pose(jnp.asarray(joints, jnp.float32))[0]
-            return np.asarray(solve(self.arm, self.limits, self.rest, self.down, point[None])[0][0])
+            found = jax.jit(functools.partial(solve, self.arm, self.limits, self.rest))(self.down, point[None])
+            return np.asarray(found[0][0])
 
     def tcp(self, joints: Array) -> Array:
         return self.arm.tip_w(joints)[0]
@@ -264,9 +265,9 @@ def _placed(robot: Robot, prepared: PreparedArm, arm: Arm, points: np.ndarray) -
         # The base stays; the points move, so that one program serves all places.
         moved = jnp.asarray((wanted[None] - bases[:, None]).reshape(-1, 3), jnp.float32)
         tried = []
+        turned = jax.jit(functools.partial(solve, arm.placed(np.zeros(3), about_z(yaw)), limits, home))
         for down in (panda.HAND_DOWN, panda.HAND_DOWN * [-1.0, -1.0, 1.0]):  # either finger on the left
-            found, missed = solve(arm.placed(np.zeros(3), about_z(yaw)), limits, home, down, moved)
-            found, missed = (np.asarray(part).reshape(len(bases), len(wanted), -1) for part in (found, missed))
+            found, missed = (np.asarray(part).reshape(len(bases), len(wanted), -1) for part in turned(down, moved))
             worst = missed.max((1, 2))
             cost = np.where(worst < MISSED, AWAY * np.abs(found - found[:, :1]).mean((1, 2)), 1.0) + worst
             place = int(np.argmin(cost))
@@ -281,7 +282,7 @@ def _placed(robot: Robot, prepared: PreparedArm, arm: Arm, points: np.ndarray) -
     return OwnArm(prepared, arm.placed(base, about_z(yaw)), yaw, base, limits, rest, down)
 
 
-def solve(arm: Arm, limits: np.ndarray, rest: np.ndarray, down: np.ndarray, points: Array) -> tuple[Array, Array]:
+def solve(arm: Arm, limits: np.ndarray, rest: np.ndarray, down: Array, points: Array) -> tuple[Array, Array]:
     """Joints (k, n) with the hand down at points (k, 3) m, and by how much (k,) m each misses its point and turn."""
     step = np.where(arm.slides, 0.1 * STRIDE, STRIDE)[np.argsort(arm.order)]
 
@@ -294,7 +295,7 @@ def solve(arm: Arm, limits: np.ndarray, rest: np.ndarray, down: np.ndarray, poin
         turn = jnp.sqrt(jnp.sum((rot - jnp.asarray(down)) ** 2) / 2)
         return joints, jnp.sqrt(jnp.sum((pos - point) ** 2)) + panda.TURN_WEIGHT * turn
 
-    return jax.jit(jax.vmap(one))(points)
+    return jax.vmap(one)(points)
 
 
 def about_z(angle: float) -> np.ndarray:

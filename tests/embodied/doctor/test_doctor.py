@@ -18,8 +18,7 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tests.kit.commands import refused, run
 from tests.kit.toy_tasks import Speck
-from tests.kit.training import twin_of
-from tests.kit.worlds import toy_world
+from tests.kit.worlds import build_toy
 
 
 def test_it_says_what_is_here_and_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +152,7 @@ def test_checks_run_on_the_engine_that_a_gpu_would_take(monkeypatch: pytest.Monk
 def toys(task: str, num_envs: int) -> Env:
     """Stands for `examination.fused`."""
     del task, num_envs
-    return twin_of(toy_world(Speck, "rigid", 8), 0)
+    return build_toy(Speck, "rigid", 8)
 
 
 @pytest.mark.slow

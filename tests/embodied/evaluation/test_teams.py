@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from embodied import evaluate
 from tests.kit.commands import refused
-from tests.kit.training import make_once
 
 SWAP = ["swarm/swap", "--config.agents", "2", "--episodes", "2", "--num-envs", "2", "--engine", "rigid",
         "--episode-steps", "20"]  # fmt: skip
 pytestmark = pytest.mark.timeout(280)
-
-
-@pytest.fixture
-def compiled_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "make", make_once)
-        yield
 
 
 def evaluated(path: Path, *words: str) -> dict[str, object]:
@@ -29,7 +20,6 @@ def evaluated(path: Path, *words: str) -> dict[str, object]:
     return json.loads(path.read_text())
 
 
-@pytest.mark.usefixtures("compiled_once")
 def test_agents_who_follow_one_policy_by_two_names_do_as_one_team(tmp_path: Path) -> None:
     whole = evaluated(tmp_path / "whole.json", "--policy", "zero")
     parts = evaluated(tmp_path / "parts.json", "--team", "0=zero", "1=zero")
@@ -37,7 +27,6 @@ def test_agents_who_follow_one_policy_by_two_names_do_as_one_team(tmp_path: Path
     assert (parts["return"], parts["success"]) == (whole["return"], whole["success"])
 
 
-@pytest.mark.usefixtures("compiled_once")
 def test_contributions_add_up_to_what_the_team_earns_beyond_idle_agents(tmp_path: Path) -> None:
     nobody = evaluated(tmp_path / "nobody.json", "--policy", "zero")
     result = evaluated(tmp_path / "team.json", "--policy", "random", "--contributions", "1")

@@ -13,20 +13,10 @@ from embodied.core.hooks import CommandRange
 from embodied.viewer.panel import Asked, Event, Readings
 from embodied.viewer.playback import PUSH_SECONDS, TRAVEL_SECONDS
 from embodied.viewer.player import Player, PlayerSettings
-from policies.training import choices
 from policies.training.choices import PolicyCatalogue
 from tests.kit.task_file import mass
-from tests.kit.training import make_once
 
 HOVER = "swarm/hover"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once() -> Iterator[None]:
-    """Players of one task share its programs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "make", make_once)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,6 @@ def test_who_agrees_is_never_interrupted():
     assert (made.source == Source.ROBOT).all()
 
 
-@pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize("other", ["random", pytest.param("shipped", marks=pytest.mark.slow)])
 def test_the_command_appends_to_an_earlier_file(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     shown, both = tmp_path / "shown.safetensors", tmp_path / "both.safetensors"

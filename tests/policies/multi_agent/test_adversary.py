@@ -25,14 +25,11 @@ from policies.training.loop import Trainer
 from policies.training.settings import Settings
 from tasks.swarm.team.training import WAYPOINTS
 from tasks.swarm.team.waypoints import WaypointConfig
-from tests.kit.training import make_once
-
-pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 def swap() -> Env:
     """Four worlds of three drones."""
-    return make_once("swarm/swap", 4, "rigid", config=WaypointConfig(agents=3))
+    return make("swarm/swap", 4, "rigid", config=WaypointConfig(agents=3))
 
 
 def constant(value: float):

@@ -13,7 +13,7 @@ from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
 from policies.training.loading import shipped_path
 from policies.training.watching import SECONDS, Watcher
-from tests.kit.training import NUM_ENVS, make_once
+from tests.kit.training import NUM_ENVS, hover
 
 HOVER = "swarm/hover"
 
@@ -66,7 +66,7 @@ def test_the_newest_snapshot_of_a_run_is_played_and_a_checkpoint_where_it_is_cho
         run.save_snapshot(step, changed, meta)
     assert catalogue.newest_step(policy) == 35
     assert checkpoints.steps(run.path / "snapshot") == [30, 35]
-    env = make_once(HOVER, NUM_ENVS)
+    env = hover()
     obs = env.reset(0)
     newest, chosen, given = (
         rule(obs) for rule in (catalogue.load(policy, None, env), catalogue.load(policy, 10, env),
@@ -81,7 +81,7 @@ def test_the_newest_snapshot_of_a_run_is_played_and_a_checkpoint_where_it_is_cho
 def test_a_run_without_a_policy_says_so(runs: list[Run]) -> None:
     empty = next(run for run in Run.all(Path("runs"), HOVER) if run.newest_snapshot() is None)
     with pytest.raises(EmbodiedError, match="holds no policy yet"):
-        PolicyCatalogue().load(str(empty.path), None, make_once(HOVER, NUM_ENVS))
+        PolicyCatalogue().load(str(empty.path), None, hover())
     del runs
 
 
@@ -133,7 +133,7 @@ def test_a_watcher_saves_snapshots_at_intervals_and_opens_one_viewer(
     assert checkpoints.steps(runs[0].path / "snapshot") == [100, 300]
     empty = next(run for run in Run.all(Path("runs"), HOVER) if run.newest_snapshot() is None)
     Watcher(empty, HOVER).update(5, lambda: (meta, {"policy": tree}))  # before there is a checkpoint
-    env = make_once(HOVER, NUM_ENVS)
+    env = hover()
     assert PolicyCatalogue().load(str(empty.path), None, env)(env.reset(0)).shape == (NUM_ENVS, 4)
     assert len(started) == 2
     assert started[0][1:6] == ["-m", "embodied.play", HOVER, "--policy", str(runs[0].path)]

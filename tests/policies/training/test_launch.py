@@ -21,11 +21,9 @@ from tests.kit.training import NUM_ENVS, PPO, SMALL, STEP, TASK, UNROLL, hover
 FEW = {"num_envs": NUM_ENVS, "engine": "rigid", "evaluate_episodes": NUM_ENVS,
        "algorithm_config": {"unroll": UNROLL, "minibatches": 2, "epochs": 1, "actor": {"hidden": (16,)}}}  # fmt: skip
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, compiled_once):
+def trained(tmp_path_factory):
     out = tmp_path_factory.mktemp("trained") / "run"
     return embodied.train_policy(TASK, steps=2 * STEP, seed=3, out=out, **FEW)
 

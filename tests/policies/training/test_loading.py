@@ -19,14 +19,14 @@ from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
 from policies.training.loading import load_policy
 from tests.kit.learning import PointMass
-from tests.kit.training import NUM_ENVS, make_once
+from tests.kit.training import NUM_ENVS, hover
 
 HOVER = "swarm/hover"
 
 
 @pytest.fixture(scope="module")
 def env() -> Env:
-    return make_once(HOVER, NUM_ENVS)
+    return hover()
 
 
 def contents(size: int, actions: int) -> tuple[dict, dict]:
