@@ -107,11 +107,11 @@ def make(
     if initial_states is not None:
         task = InitialStates(task, load(initial_states, task), initial_states_share)
     if adr is not None:
-        task = AutomaticDomainRandomization(task, adr)
+        task = _kept_wrapper(AutomaticDomainRandomization, task, adr)
     if episode_steps is not None:
-        task = TimeLimit(task, episode_steps)
+        task = _kept_wrapper(TimeLimit, task, episode_steps)
     if episodes_per_trial is not None:
-        task = Trials(task, episodes_per_trial)
+        task = _kept_wrapper(Trials, task, episodes_per_trial)
     built = engine_for(engine, task, num_envs, engine_options or {})
     shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
     observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)
@@ -169,6 +169,11 @@ def _kept_task(kind: type[Task[Any]], config: Any) -> tuple[Task[Any], bytes]:
     """A task, and its model as it was made."""
     task = kind(config)
     return task, _digest(task.model)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _kept_wrapper(wrapper: Callable[[Task[Any], Any], Task[Any]], task: Task[Any], given: float) -> Task[Any]:
+    return wrapper(task, given)
 
 
 def _is_hashable(value: Any) -> bool:
