@@ -24,6 +24,7 @@ from sim2real.graphs.control import ControlGraph, nominal
 from sim2real.graphs.reference import with_numbers
 from sim2real.graphs.sources import Sources
 from sim2real.robots import registry
+from sim2real.robots.simulation import step_model
 from sim2real.robots.simulation.lockstep import Lockstep
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
 from tests.kit.bundles import shipped_policy
@@ -52,21 +53,24 @@ KNOWN: dict[Any, Any] = {}
 
 
 @pytest.fixture(autouse=True)
-def _bounds_once(monkeypatch):
-    """The least and the largest setpoints are found by resets that nobody compiles; each robot asks for them anew."""
-    whole = describe_step._bounds
+def _described_once(monkeypatch):
+    """Each simulation makes and describes its task anew, from resets that are traced again: here all have the same."""
 
-    def bounds(task):
-        key = type(task), task.config
-        if key not in KNOWN:
-            KNOWN[key] = whole(task)
-        return KNOWN[key]
+    def once(whole):
+        def known(task):
+            key = whole, type(task), task.config
+            if key not in KNOWN:
+                KNOWN[key] = whole(task)
+            return KNOWN[key]
 
-    monkeypatch.setattr(describe_step, "_bounds", bounds)
+        return known
+
+    monkeypatch.setattr(step_model, "nominal", once(nominal))
+    monkeypatch.setattr(describe_step, "_bounds", once(describe_step._bounds))
 
 
 @pytest.fixture
-def formation(_bounds_once) -> ShippedPolicy:
+def formation(_described_once) -> ShippedPolicy:
     return shipped_policy(FORMATION)
 
 

@@ -26,14 +26,22 @@ from tests.kit.toy_tasks import FIELDS, Ball, Lander, Speck, Watched
 from tests.kit.worlds import build_env, toy_task, toy_world
 
 N = 8
-ALL = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
+ENGINES = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
 BIT_EXACT = ["rigid", "mujoco", "mjx-jax", "pybullet", "brax"]  # Warp promises statistics only
 COSTLY = {"mjx-jax", "mjx-warp", "brax"}  # seconds of compilation for each number of environments
+
+
+def case(engine: str, *more: Any) -> Any:
+    """A default run has MJX by Warp, as on a GPU; its other implementation compiles half a minute."""
+    return pytest.param(engine, *more, marks=[pytest.mark.slow] if engine == "mjx-jax" else [])
 
 
 def quick(engines: list[str]) -> list[Any]:
     """For tests that compile anew: engines whose kind another one represents are left to the slow ones."""
     return [pytest.param(engine, marks=[pytest.mark.slow] if engine in COSTLY else []) for engine in engines]
+
+
+ALL = [case(engine) for engine in ENGINES]
 
 
 pytestmark = pytest.mark.timeout(280)
@@ -67,11 +75,12 @@ def ball_of(engine: str) -> Any:
     return Ball if engine == "mjx-warp" else toy_of(engine)
 
 
-WARP_SLOWLY = [*BIT_EXACT, pytest.param("mjx-warp", marks=pytest.mark.slow)]
+WARP_SLOWLY = [*map(case, BIT_EXACT), pytest.param("mjx-warp", marks=pytest.mark.slow)]
 TOYS = [
-    *((toy_of(engine), engine) for engine in ALL),
-    (Lander, "mujoco"),
-    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((Ball, "mjx-warp"), (Lander, "mjx-jax"))),
+    *(case(engine, toy_of(engine)) for engine in ENGINES),
+    case("mujoco", Lander),
+    case("mjx-jax", Lander),
+    pytest.param("mjx-warp", Ball, marks=pytest.mark.slow),
 ]
 
 
@@ -224,7 +233,7 @@ def sensors(env: Env) -> dict[str, np.ndarray]:
 FORCE_SENSORS = {"ankle_force", "ankle_torque", "contact", "accelerometer", "hip_force"}
 
 
-@pytest.mark.parametrize(("task_type", "engine"), TOYS, ids=lambda p: getattr(p, "__name__", p))
+@pytest.mark.parametrize(("engine", "task_type"), TOYS, ids=lambda p: getattr(p, "__name__", p))
 def test_sensors_equal_a_loop_over_c_mujoco(task_type: Any, engine: str) -> None:
     """Open loop, 5 control steps (40 ms) with contact: positions to 1e-4, velocities to 1e-2, forces to 2 %."""
     env = toy_world(task_type, engine, N)
@@ -389,7 +398,7 @@ def test_each_episode_has_its_own_mass_from_its_first_step(engine: str) -> None:
     np.testing.assert_allclose(masses[:N], starts_of(type(ball.task), 9).model["body_mass"][:, 1], rtol=1e-3)
 
 
-@pytest.mark.parametrize(("task_type", "engine"), TOYS, ids=lambda p: getattr(p, "__name__", p))
+@pytest.mark.parametrize(("engine", "task_type"), TOYS, ids=lambda p: getattr(p, "__name__", p))
 def test_one_divergence_reaches_nobody_else(task_type: Any, engine: str) -> None:
     env = toy_world(task_type, engine, N)
     steps = actions(4, env.action_size)
@@ -430,7 +439,7 @@ def test_a_state_of_nan_is_restarted(toy: Env) -> None:
     toy.statistics()
 
 
-@pytest.mark.parametrize("engine", quick(ALL))
+@pytest.mark.parametrize("engine", quick(ENGINES))
 def test_a_dump_diverges_again(engine: str, tmp_path: Path) -> None:
     dump = dump_of_divergences(toy_world(ball_of(engine), engine, N), tmp_path)
     assert toy_world(ball_of(engine), engine, 1).replay_divergence(dump)
@@ -472,7 +481,7 @@ def variant(env: Env) -> str:
 @pytest.mark.parametrize(
     ("engine", "fresh"),
     [
-        *((engine, engine in ("mujoco", "pybullet")) for engine in BIT_EXACT),
+        *(case(engine, engine in ("mujoco", "pybullet")) for engine in BIT_EXACT),
         *(pytest.param(engine, True, marks=pytest.mark.slow) for engine in ("rigid", "mjx-jax", "brax")),
     ],
 )
