@@ -73,8 +73,10 @@ def test_ranges_are_metaworlds(name: str) -> None:
 @every_task
 def test_every_draw_lies_in_its_range_and_is_valid(name: str) -> None:
     ranges = tabletop(name).ranges
-    keys = jax.random.split(jax.random.PRNGKey(1), 20_000 if ranges.apart else 1000)
-    starts, goals = (np.asarray(points) for points in jax.jit(jax.vmap(ranges.draw))(keys))
+    # Ends of box-close's ranges are seldom far enough apart.
+    keys = jax.random.split(jax.random.PRNGKey(1), 20_000 if name == "box-close" else 1000)
+    # Operation by operation: ranges are then given to the programs, which serve all tasks.
+    starts, goals = (np.asarray(points) for points in jax.vmap(ranges.draw)(keys))
     for points, box in ((starts, ranges.start), (goals, ranges.goal or ranges.start)):
         assert (points >= np.asarray(box.low, np.float32)).all()
         assert (points <= np.asarray(box.high, np.float32)).all()
