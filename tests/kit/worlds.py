@@ -16,7 +16,7 @@ import torch
 
 from embodied.core.task import Task
 from embodied.env.env import Env
-from embodied.factory import default_engine, engine_for, make
+from embodied.factory import configured, default_engine, engine_for, make
 from embodied.registry import join_content
 from tests.kit.budget import sharing
 from tests.kit.toy_tasks import Ball
@@ -28,7 +28,7 @@ NUM_ENVS = 8
 def task_of(name: str) -> Task[Any]:
     """A registered task with its default options."""
     with sharing(f"task {name}"):
-        return join_content()[name].load()()
+        return configured(join_content()[name], None, {})  # which `make` takes again
 
 
 @functools.lru_cache(maxsize=16)

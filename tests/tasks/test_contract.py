@@ -62,6 +62,10 @@ REPRESENTATIVES = {
     "swarm/tag": "two sides that both learn",
 }  # fmt: skip
 """Task -> what it stands for."""
+TRACED = ("grasping/leap-pour", "locomotion/g1-joystick-flat", "locomotion/go1-getup", "manipulation/pick-among",
+          "manipulation/track-pose", "swarm/gate-race", "swarm/pursuit", "swarm/mean-field-flock")  # fmt: skip
+"""Representatives whose hooks are traced by default and which only the slow tests simulate, where others of the same
+simulator, agents and observations are simulated."""
 ALL_ENGINES = ("grasping/leap-lift", "locomotion/go1-joystick-flat", "manipulation/drawer-open", "swarm/hover")
 """One of each family, for which a default run builds every engine that is said to run it."""
 COMPILES_AGAIN = ("a batch is so many single environments", "other engines step too")
@@ -77,7 +81,7 @@ pytestmark = pytest.mark.timeout(280)
 def is_slow(name: str, check: Check) -> bool:
     if check.name == "every listed engine builds":
         return name not in ALL_ENGINES
-    return name not in REPRESENTATIVES or check.name in COMPILES_AGAIN
+    return name not in REPRESENTATIVES or check.name in COMPILES_AGAIN or (check.simulated and name in TRACED)
 
 
 def case(name: str, check: Check) -> Any:
@@ -90,8 +94,8 @@ def case(name: str, check: Check) -> Any:
 def test_it_holds(name: str, check: Check) -> None:
     if check.name == "every listed engine builds":
         every_engine()
-    env = world(name)
-    assert [str(finding) for finding in run_check(check, env if check.simulated else env.task)] == []
+    subject = world(name) if check.simulated else task_of(name)
+    assert [str(finding) for finding in run_check(check, subject)] == []
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_it_holds(name: str, check: Check) -> None:
     ],
 )
 def test_cameras_bear_the_names_of_their_family(name: str) -> None:
-    task = world(name).task
+    task = task_of(name)
     cameras = {task.visual_model.camera(i).name for i in range(task.visual_model.ncam)}
     assert cameras >= set(itertools.chain.from_iterable(task.agent_cameras.values()))
     expected = CROWDS.get(name) or CAMERAS.get(name.split("/")[0], {"track"})
