@@ -106,19 +106,19 @@ class Subject:
 
     def move(self, state: Any, noise: Array) -> tuple[Any, Any]:
         """... with the rotors: latency, lag, thrust, torque and drag at every physics step."""
-        moved = jax.vmap(self.simulator._one.move)(EnvState(state.physics, state.episode), 0.1 * noise)
+        moved = jax.vmap(self.simulator.programs.one.move)(EnvState(state.physics, state.episode), 0.1 * noise)
         return dataclasses.replace(state, physics=moved.physics, episode=moved.episode), ()
 
     def advance(self, state: Any, noise: Array) -> tuple[Any, Any]:
         """... with rewards, outcome, observation, statistics and the search for divergence."""
-        state, transition, _ = self.simulator._advance(state, 0.1 * noise)
+        state, transition, _ = self.simulator.programs._advance(state, 0.1 * noise)
         return state, transition
 
     def restart(self, state: Any, noise: Array) -> tuple[Any, Any]:
         """... with restarts."""
-        state, transition, _ = self.simulator._advance(state, 0.1 * noise)
+        state, transition, _ = self.simulator.programs._advance(state, 0.1 * noise)
         state, transition = jax.lax.optimization_barrier((state, transition))
-        physics, episode, following = self.simulator._restart(state.physics, state.episode, transition)
+        physics, episode, following = self.simulator.programs._restart(state.physics, state.episode, transition)
         return dataclasses.replace(state, physics=physics, episode=episode), (transition, following)
 
     def in_jax(self) -> None:

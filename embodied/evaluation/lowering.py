@@ -21,7 +21,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from embodied.core.episode import environment_keys
 from embodied.core.task import Task
 from embodied.engines import make_engine
-from embodied.env.vectorized import FusedSimulator
+from embodied.env.vectorized import FusedPrograms
 from embodied.errors import EngineError
 
 PROBE = 4  # environments in the lowered program: their number changes shapes only
@@ -56,15 +56,15 @@ def lower_for_cuda(task: Task[Any], engine: str, **options: Any) -> Lowered:
     built: Any = make_engine(engine, task, PROBE, **options)
     if not built.fused:
         raise EngineError(f"engine {engine!r} is no program of JAX's; expected mjx, rigid or brax")
-    simulator = FusedSimulator(task, built, PROBE)
+    programs = FusedPrograms(task, built)
     keys = environment_keys(0, PROBE)
-    state, _ = jax.eval_shape(simulator._all_afresh, keys)
+    state, _ = jax.eval_shape(programs.reset, keys)
     action = jax.ShapeDtypeStruct((PROBE, *task.action_shape), jnp.float32)
-    _, transition, _ = jax.eval_shape(simulator._advance, state, action)
+    _, transition, _ = jax.eval_shape(programs.step, state, action)
     traced = [
-        jax.jit(simulator._all_afresh).trace(keys),
-        jax.jit(simulator._advance, donate_argnums=0).trace(state, action),
-        jax.jit(simulator._restart, donate_argnums=(0, 1)).trace(state.physics, state.episode, transition),
+        programs.reset.trace(keys),
+        programs.step.trace(state, action),
+        programs.restart.trace(state.physics, state.episode, transition),
     ]
     step = traced[1].jaxpr.jaxpr
     callbacks = {

@@ -13,6 +13,7 @@ import embodied
 from embodied import factory
 from embodied.errors import ActionError, EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import join_content
+from tests.kit.budget import sharing
 
 GO1 = join_content()["locomotion/go1-joystick-flat"]
 HOVER = join_content()["swarm/hover"]
@@ -135,7 +136,8 @@ def test_what_was_made_before_is_not_compiled_again(task, engine):
         env.reset()
         return env, env.step(torch.zeros(env.action_shape)).obs["policy"]
 
-    env, before = stepped()
+    with sharing(f"hover on {engine}, 2"):
+        env, before = stepped()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "backend_compile_and_load", lambda *_, **__: pytest.fail("a program was compiled"))
         again, after = stepped()

@@ -7,7 +7,7 @@ the physics of some.
 """
 
 from embodied.env.vectorized.base import DivergedState, StepResult, VectorizedSimulator
-from embodied.env.vectorized.fused import FusedSimulator
+from embodied.env.vectorized.fused import FusedPrograms, FusedSimulator
 from embodied.env.vectorized.host import HostSimulator
 from embodied.env.vectorized.statistics import EpisodeStatistics, EpisodeTotals
 
@@ -15,6 +15,7 @@ __all__ = [
     "DivergedState",
     "EpisodeStatistics",
     "EpisodeTotals",
+    "FusedPrograms",
     "FusedSimulator",
     "HostSimulator",
     "StepResult",

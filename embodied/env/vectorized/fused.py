@@ -52,7 +52,7 @@ class FusedPrograms:
         # Two programs, not one: fused into one, XLA's CPU compiler recomputes the physics inside the restart loop
         # (measured on hover, 4,096 environments: 330 ms a step instead of 7).
         self.step = jax.jit(self._advance, donate_argnums=0)
-        self.renew = jax.jit(self._restart, donate_argnums=(0, 1))
+        self.restart = jax.jit(self._restart, donate_argnums=(0, 1))
         self.roll_out = jax.jit(self._steps, donate_argnums=0)
         self.clear = jax.jit(zeros_like_totals, keep_unused=True)
         self.worlds = jax.jit(jax.vmap(engine.world))
@@ -141,7 +141,7 @@ class FusedSimulator:
     ) -> None:
         """Prepare the program; it compiles at the first call."""
         self.task, self.engine, self.num_envs = task, engine, num_envs
-        self._programs = fused_programs(task, engine)
+        self.programs = fused_programs(task, engine)
         self._state: FusedState | None = None
         self._render_state_fn = (
             jax.jit(jax.vmap(lambda physics, episode: render_state_fn(engine.world(physics), episode)))
@@ -150,18 +150,18 @@ class FusedSimulator:
         )
 
     def reset(self, keys: Array) -> dict[str, Array]:
-        self._state, observation = self._programs.reset(on_default_device(keys))
+        self._state, observation = self.programs.reset(on_default_device(keys))
         return observation
 
     def step(self, action: Array) -> StepResult:
-        state, transition, ended = self._programs.step(self._state, on_default_device(action))
+        state, transition, ended = self.programs.step(self._state, on_default_device(action))
         # Taken before the restart, which is given the state's state to write to.
         final_render_state = self._render_state_fn(state.physics, state.episode) if self._render_state_fn else None
         # On a GPU the question would wait for the device, which costs more than a restart of nobody.
         if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
             self._state = state
             return step_result(transition, transition.observation, ended, final_render_state, final_render_state)
-        physics, episode, observation = self._programs.renew(state.physics, state.episode, transition)
+        physics, episode, observation = self.programs.restart(state.physics, state.episode, transition)
         self._state = dataclasses.replace(state, physics=physics, episode=episode)
         return step_result(transition, observation, ended, self.render_state(), final_render_state)
 
@@ -179,7 +179,7 @@ class FusedSimulator:
             The observation after the last step, and what the steps brought.
         """
         arguments = on_default_device((observation, actor, noise))
-        self._state, observation, data = self._programs.roll_out(self._state, *arguments)
+        self._state, observation, data = self.programs.roll_out(self._state, *arguments)
         return observation, data
 
     def render_state(self) -> Any:
@@ -190,12 +190,12 @@ class FusedSimulator:
 
     def take_totals(self) -> EpisodeTotals:
         totals = self.state().totals
-        self._state = dataclasses.replace(self.state(), totals=self._programs.clear(totals))
+        self._state = dataclasses.replace(self.state(), totals=self.programs.clear(totals))
         return totals
 
     def world(self) -> World:
         assert self._state is not None
-        return self._programs.worlds(self._state.physics)
+        return self.programs.worlds(self._state.physics)
 
     def episode(self) -> Episode[Any]:
         return self.state().episode

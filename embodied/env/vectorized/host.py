@@ -90,7 +90,7 @@ class HostSimulator:
         self.task, self.engine, self.num_envs = task, engine, num_envs
         # Few restart together: that is the shape of the first reset, whose program serves.
         self.chunk = num_envs if num_envs <= FEW else max(1, num_envs // CHUNKS)
-        self._programs = host_programs(task)
+        self.programs = host_programs(task)
         self._state: HostState | None = None
         self._world: World | None = None
         self._diverged_state: DivergedState | None = None
@@ -98,7 +98,7 @@ class HostSimulator:
 
     def reset(self, keys: Array) -> dict[str, Array]:
         everyone = np.arange(self.num_envs)
-        episode, observation = self._first_episodes(everyone, *self._programs.begin(on_cpu(keys)))
+        episode, observation = self._first_episodes(everyone, *self.programs.begin(on_cpu(keys)))
         self._state = HostState(episode, on_cpu(zero_totals(episode)))
         self._world = self.engine.world()
         self._diverged_state = None
@@ -112,7 +112,7 @@ class HostSimulator:
         episode = self._move(self._state.episode, action)
         overflow = np.asarray([self.engine.overflow()])
         world = self.engine.world()
-        transition, episode, totals = self._programs.after(world, episode, action, self._state.totals, overflow)
+        transition, episode, totals = self.programs.after(world, episode, action, self._state.totals, overflow)
         diverged = np.asarray(transition.diverged)
         if self._diverged_state is None and diverged.any():
             self._diverged_state = self._diverged_state_at(int(diverged.argmax()), before, action)
@@ -140,7 +140,7 @@ class HostSimulator:
     def take_totals(self) -> EpisodeTotals:
         assert self._state is not None
         totals = self._state.totals
-        self._state = HostState(self._state.episode, self._programs.clear(totals))
+        self._state = HostState(self._state.episode, self.programs.clear(totals))
         return totals
 
     def world(self) -> World:
@@ -189,13 +189,13 @@ class HostSimulator:
         """Run the physics of one control step; returns the episodes with the state that acting left."""
         substeps = self.task.timing.substeps
         if not self.task.applies_every_substep:
-            control, episode = self._programs.before(self._world, episode, action)
+            control, episode = self.programs.before(self._world, episode, action)
             self.engine.step(as_numpy(control), substeps)
             return episode
-        command, episode = self._programs.act(self._world, episode, action)
+        command, episode = self.programs.act(self._world, episode, action)
         for substep in range(substeps):
             world = self._world if substep == 0 else self.engine.world()
-            control, episode = self._programs.actuate(world, episode, command)
+            control, episode = self.programs.actuate(world, episode, command)
             self.engine.step(as_numpy(control), 1)
         return episode
 
@@ -205,8 +205,8 @@ class HostSimulator:
             ids = done[first : first + self.chunk]
             padded = np.full(self.chunk, self.num_envs)
             padded[: len(ids)] = ids
-            rows = self._first_episodes(ids, *self._programs.begin_again(episode.key, episode.task_state, padded))
-            episode, observation = self._programs.set_rows(episode, observation, padded, rows)
+            rows = self._first_episodes(ids, *self.programs.begin_again(episode.key, episode.task_state, padded))
+            episode, observation = self.programs.set_rows(episode, observation, padded, rows)
         return episode, observation
 
     def _first_episodes(
@@ -214,7 +214,7 @@ class HostSimulator:
     ) -> tuple[Episode[Any], dict[str, Array]]:
         """Begin episodes in the environments `ids`; start and keys may have more rows, which mean nothing."""
         self.engine.reset(ids, jax.tree.map(lambda leaf: np.asarray(leaf)[: len(ids)], start))
-        return self._programs.first(self.engine.world(np.resize(ids, len(keys))), start.task_state, keys)
+        return self.programs.first(self.engine.world(np.resize(ids, len(keys))), start.task_state, keys)
 
 
 def as_numpy(control: Control) -> Control:

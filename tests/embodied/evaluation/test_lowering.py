@@ -82,12 +82,12 @@ def test_every_task_was_lowered_on_every_fused_engine() -> None:
 
 def test_a_call_to_the_host_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task whose step asks Python for something does not pass unseen."""
-    advance = lowering.FusedSimulator._advance
+    advance = lowering.FusedPrograms._advance
 
     def asking(self, state, action):
         asked = jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(action.shape, jnp.float32), action)
         return advance(self, state, asked)
 
-    monkeypatch.setattr(lowering.FusedSimulator, "_advance", asking)
-    monkeypatch.setattr(lowering.FusedSimulator, "_restart", lambda self, *given: given)  # the step is enough
+    monkeypatch.setattr(lowering.FusedPrograms, "_advance", asking)
+    monkeypatch.setattr(lowering.FusedPrograms, "_restart", lambda self, *given: given)  # the step is enough
     assert lower_for_cuda(Speck(), "rigid").callbacks
