@@ -54,7 +54,7 @@ def apart(result: hand_eye.HandEye, truth: np.ndarray) -> tuple[float, float]:
 
 @pytest.mark.parametrize("parent", list(Parent))
 def test_perfect_views_give_the_place_back(parent: Parent, board: Board, camera: Camera, seen: See) -> None:
-    views, poses, truth = session(board, seen, parent, noise=0.0)
+    views, poses, truth = session(board, seen, parent, count=6, noise=0.0)
     result = calibrate(views, poses, board, camera, parent)
     assert apart(result, truth) < (1e-3, 1e-3)
     assert result.mount.parent is parent
@@ -158,7 +158,7 @@ def test_poses_of_other_pictures_are_noticed(board: Board, camera: Camera, seen:
 
 @pytest.mark.parametrize("parent", list(Parent))
 def test_the_wrong_parent_is_noticed(parent: Parent, board: Board, camera: Camera, seen: See) -> None:
-    views, poses, _ = session(board, seen, parent)
+    views, poses, _ = session(board, seen, parent, count=8)
     other = Parent.BASE if parent is Parent.HAND else Parent.HAND
     with pytest.raises(CameraError, match=rf"is the camera fixed to the {other} \(not to the {parent}\)"):
         calibrate(views, poses, board, camera, other)
@@ -168,7 +168,7 @@ def test_the_wrong_parent_is_noticed(parent: Parent, board: Board, camera: Camer
 def test_held_out_errors_grow_with_the_robots(
     robot: tuple[float, float], board: Board, camera: Camera, seen: See
 ) -> None:
-    views, poses, _ = session(board, seen, Parent.HAND, robot=robot)
+    views, poses, _ = session(board, seen, Parent.HAND, count=8, robot=robot)
     result = calibrate(views, poses, board, camera, Parent.HAND)
     if any(robot):
         assert result.held_out > (1.0, 0.1)
