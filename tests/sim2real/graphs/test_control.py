@@ -34,7 +34,10 @@ def test_a_step_is_what_the_tasks_own_functions_compute(name: str) -> None:
     same_as_reference(described(name))
 
 
-@pytest.fixture(scope="module", params=["arm", "legged", "multirotor"])
+KINDS = [pytest.param("arm", marks=pytest.mark.slow), pytest.param("legged", marks=pytest.mark.slow), "multirotor"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Described:
     """The control step of a new task of one's own, as it is written."""
     folder = tmp_path_factory.mktemp(request.param)
