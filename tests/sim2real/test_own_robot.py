@@ -260,7 +260,10 @@ def test_limits_are_the_files(tmp_path: Path) -> None:
         limits_of(str(tmp_path / "none.urdf"))
 
 
-@pytest.mark.parametrize("text", [arm(joints=3), quadruped()], ids=["arm", "quadruped"])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(arm(joints=3), id="arm"), pytest.param(quadruped(), id="quadruped", marks=pytest.mark.slow)],
+)
 def test_excitation_moves_every_joint_within_its_limits(text: str, tmp_path: Path) -> None:
     file = tmp_path / "robot.urdf"
     file.write_text(text)
