@@ -22,7 +22,6 @@ from embodied.env.step import Step
 from tasks.swarm.control.levels import SPEED
 from tasks.swarm.dynamics.drones import still as still_drones
 from tests.kit.budget import sharing
-from tests.kit.worlds import jitted
 
 Acting = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
 
@@ -68,6 +67,11 @@ class Hosted:
 
 
 @functools.cache
+def _starts(task: Task[Any]) -> Callable[..., Any]:
+    return jax.jit(jax.vmap(task.reset))
+
+
+@functools.cache
 def _turning(task: Task[Any], scripted: bool, watched: bool) -> Callable[..., Any]:
     """All of a control step but the physics: what the last one led to, what is done about it, and what that moves."""
 
@@ -104,7 +108,7 @@ def hosted(
     """
     alike = start is not None
     if start is None:
-        start = jitted(jax.vmap(task.reset))(jax.random.split(jax.random.PRNGKey(seed), count))
+        start = _starts(task)(jax.random.split(jax.random.PRNGKey(seed), count))
     engine: Any = make_engine("mujoco", task, count, threads=1)
     engine.reset(np.arange(count), jax.tree.map(np.asarray, start))
     turn, state, rows = _turning(task, actions is None, watched), start.task_state, []
