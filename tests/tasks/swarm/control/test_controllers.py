@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ P250 = QUADROTORS[Preset.P250]
 TARGETS = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0.577, -0.577, 0.577]], np.float32)
 Fly = Callable[..., Any]
 Resting = Callable[..., Any]
+TURNED = jax.jit(jax.vmap(random_quat))
 
 
 @pytest.mark.parametrize("preset", list(Preset))
@@ -45,7 +47,7 @@ def test_saturation_keeps_the_turning_and_gives_up_thrust() -> None:
 
 
 def test_angles_are_those_of_the_library_and_wrap() -> None:
-    quats = jax.jit(jax.vmap(random_quat))(jax.random.split(jax.random.PRNGKey(0), 50))
+    quats = TURNED(jax.random.split(jax.random.PRNGKey(0), 50))
     angles = np.stack(jax.jit(roll_pitch_yaw)(quats), -1)
     np.testing.assert_allclose(angles, jax.jit(jax.vmap(rpy_from_quat))(quats), atol=2e-3)
     np.testing.assert_allclose(
@@ -57,9 +59,8 @@ def test_angles_are_those_of_the_library_and_wrap() -> None:
     ("preset", "rate"),
     [
         (Preset.P250, 500),
-        (Preset.L250, 500),
-        # The two below fly by the other controller, and the first at that rate.
-        *(pytest.param(*which, marks=pytest.mark.slow) for which in ((Preset.T350, 500), (Preset.B500, 500))),
+        # The first below flies as a P250, the next two by the other controller, and the first at that rate.
+        *(pytest.param(preset, 500, marks=pytest.mark.slow) for preset in (Preset.L250, Preset.T350, Preset.B500)),
         pytest.param(Preset.P250, 240, marks=pytest.mark.slow),
     ],
 )
@@ -91,7 +92,12 @@ def test_the_pid_flies_gym_pybullet_drones_crazyflie(fly: Fly, resting: Resting)
 
 
 @pytest.mark.parametrize(
-    ("preset", "gains"), [(Preset.T350, FIRMWARE), (Preset.B500, FIRMWARE), (Preset.P250, FIRMWARE), (Preset.GPD, DSL)]
+    ("preset", "gains"),
+    [
+        (Preset.T350, FIRMWARE),
+        (Preset.GPD, DSL),
+        *(pytest.param(preset, FIRMWARE, marks=pytest.mark.slow) for preset in (Preset.B500, Preset.P250)),
+    ],
 )
 def test_mellinger_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Preset, gains: mellinger.Gains) -> None:
     drone, targets = QUADROTORS[preset], TARGETS[:3]
@@ -136,7 +142,7 @@ def test_the_velocity_level_tracks_a_velocity_while_it_turns(fly: Fly, resting: 
 
 def test_the_position_level_counts_from_where_the_drone_is(resting: Resting) -> None:
     body = dataclasses.replace(resting(P250, 2), pos=jnp.array([[1.0, 2, 3], [4, 5, 6]]))
-    target = LEVELS[Level.POSITION].setpoint(jnp.array([[1.0, 0, -1, 0.5], [0, 0, 0, 0]]), body)
+    target = jax.jit(LEVELS[Level.POSITION].setpoint)(np.array([[1.0, 0, -1, 0.5], [0, 0, 0, 0]]), body)
     np.testing.assert_allclose(target, [[1 + STEP, 2, 3 - STEP, 0.5 * YAW_RATE], [4, 5, 6, 0]], rtol=1e-6)
 
 
@@ -148,27 +154,31 @@ def test_every_level_is_in_the_table_and_thrust_hovers_at_zero() -> None:
     np.testing.assert_allclose(thrust, [0.0, P250.mass * quadrotor.GRAVITY / 4, P250.max_thrust], rtol=1e-5, atol=1e-8)
 
 
+@functools.cache
 def wild(resting: Resting, count: int) -> Any:
     """Drones in every attitude, fast and spinning."""
     keys = jax.random.split(jax.random.PRNGKey(3), count)
     draw = 5 * jax.random.normal(keys[0], (3, count, 3))
     body = resting(P250, count)
-    quat = jax.jit(jax.vmap(random_quat))(keys)
+    quat = TURNED(keys)
     return dataclasses.replace(body, pos=draw[0], vel=draw[1], angvel=draw[2], quat=quat)
 
 
 @pytest.mark.parametrize("level", list(Level))
 def test_commands_stay_within_what_rotors_can_give(resting: Resting, level: Level) -> None:
     body, spec = wild(resting, 200), LEVELS[level]
-    target = spec.setpoint(jax.random.uniform(jax.random.PRNGKey(1), (200, spec.size), minval=-1.0), body)
-    run = jax.jit(lambda body: spec.control(spec.start(body), target, body, P250, 0.002)[0])
+    actions = jax.random.uniform(jax.random.PRNGKey(1), (200, spec.size), minval=-1.0)
+    run = jax.jit(lambda body: spec.control(spec.start(body), spec.setpoint(actions, body), body, P250, 0.002)[0])
     thrusts = np.asarray(run(body))
     assert np.isfinite(thrusts).all()
     assert thrusts.min() >= 0
     assert thrusts.max() <= np.float32(P250.max_thrust)
 
 
-@pytest.mark.parametrize("level", [Level.RATES, Level.POSITION, pytest.param(Level.TRAJECTORY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "level",
+    [Level.POSITION, *(pytest.param(level, marks=pytest.mark.slow) for level in (Level.RATES, Level.TRAJECTORY))],
+)
 def test_many_drones_fly_as_each_alone(resting: Resting, level: Level) -> None:
     body, spec = wild(resting, 6), LEVELS[level]
     actions = jax.random.uniform(jax.random.PRNGKey(1), (6, spec.size), minval=-1.0)
