@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.timeout(280)
 ONE_GOAL = 100  # control steps
 
 
+@functools.cache
 def made(file: Path, **options: Any) -> TrackPose:
     return TrackPose(TrackPoseConfig(robot=str(file), **options))
 
@@ -108,7 +110,7 @@ def test_an_action_is_a_target_that_moves_no_faster_than_the_joints_may(arm_file
 
 
 def test_goals_lie_ahead_and_joints_that_reach_them_are_free(arm_file: Path) -> None:
-    task = made(arm_file)
+    task = made(arm_file, orientation=True)
     poses = task.poses
     assert poses.pos[:, 2].min() >= 0.05
     assert (np.abs(np.arctan2(poses.pos[:, 1], poses.pos[:, 0])) < np.radians(76)).all()
@@ -125,7 +127,7 @@ def test_goals_lie_ahead_and_joints_that_reach_them_are_free(arm_file: Path) -> 
 @pytest.mark.parametrize("file", ["arm_file", "turned_file", pytest.param("strangers_file", marks=pytest.mark.slow)])
 def test_the_tip_is_known_from_the_joints(file: str, request: pytest.FixtureRequest) -> None:
     """Kinematics agree with the simulator, and the Jacobian with its own."""
-    task = made(request.getfixturevalue(file))
+    task = made(request.getfixturevalue(file), orientation=True)
     arm, model, data = task.arm, task.model, mujoco.MjData(task.model)
     data.qpos[:] = task.home_qpos
     data.qpos[task.qpos] = joints = task.poses.joints[0]
@@ -141,7 +143,7 @@ def test_the_tip_is_known_from_the_joints(file: str, request: pytest.FixtureRequ
 
 
 def test_joints_keep_their_order_of_actions(turned_file: Path) -> None:
-    task = made(turned_file)
+    task = made(turned_file, orientation=True)
     names = ("j6", "j5", "j4", "j3", "j2", "j1")
     assert task.joint_names == names
     assert tuple(task.model.actuator(index).name for index in task.actuators) == names
