@@ -103,7 +103,7 @@ def make(
     if calibration is not None:
         task = join_content().task_wrapper("calibration")(task, calibration, calibration_width)
     for wrapper in wrappers:
-        task = wrapper(task)
+        task = _kept_wrapper(wrapper, task) if isinstance(wrapper, type) else wrapper(task)
     if initial_states is not None:
         task = InitialStates(task, load(initial_states, task), initial_states_share)
     if adr is not None:
@@ -172,8 +172,8 @@ def _kept_task(kind: type[Task[Any]], config: Any) -> tuple[Task[Any], bytes]:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _kept_wrapper(wrapper: Callable[[Task[Any], Any], Task[Any]], task: Task[Any], given: float) -> Task[Any]:
-    return wrapper(task, given)
+def _kept_wrapper(wrapper: Callable[..., Task[Any]], task: Task[Any], *given: float) -> Task[Any]:
+    return wrapper(task, *given)
 
 
 def _is_hashable(value: Any) -> bool:

@@ -10,9 +10,9 @@ import torch
 
 from embodied.check.findings import Finding, place_of
 from embodied.check.observations import actions
+from embodied.engines import make_engine
 from embodied.env.env import Env
 from embodied.env.vec_env import POLICY
-from embodied.factory import make
 
 CLOSE = 1e-4  # of observations: programs for one environment and for many round differently
 
@@ -99,8 +99,8 @@ def an_episode_that_follows_begins_afresh(env: Env) -> Iterator[Finding]:
 
 def a_batch_is_so_many_single_environments(env: Env) -> Iterator[Finding]:
     """Environment 0 does the same alone as among others."""
-    assert env.entry is not None
-    alone = make(env.entry.name, 1, env.engine_name, env.seed, device="cpu", config=env.task.config)
+    task = env.task.rebuilt()  # another object, which knows nothing of the first one
+    alone = Env(task, make_engine(env.engine_name, task, 1), 1, seed=env.seed, device="cpu")
     rows, ones = [env.reset(seed=6)[POLICY][:1].clone()], [alone.reset(seed=6)[POLICY].clone()]
     for action in actions(env, 3):
         rows.append(env.step(action).obs[POLICY][:1].clone())

@@ -32,7 +32,7 @@ from embodied.errors import ActionError, EmbodiedError
 from embodied.math.symmetry import Mirror
 from embodied.registry import TaskEntry
 from embodied.rendering.cameras import CameraConfig, CameraObserver
-from embodied.rendering.render_state import RenderState, render_state_fn
+from embodied.rendering.render_state import RenderState, render_states
 from embodied.storage.trees import flatten, path_name, unflatten
 
 
@@ -228,11 +228,7 @@ class Env:
         """
         if self.cameras is not None:
             return self._simulator.render_state()
-        return self._plain_render_state(self.world(), self.episode)
-
-    @cached_property
-    def _plain_render_state(self) -> Any:
-        return jax.jit(jax.vmap(render_state_fn(self.task)))
+        return render_states(self.task)(self.world(), self.episode)
 
     @property
     def physics_state(self) -> Any:

@@ -7,6 +7,7 @@ It is a pure function of what the task knows, so a simulator computes it beside 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError
 
 M = TypeVar("M")
+KEPT = 8  # tasks whose compiled function stays
 
 GEOM_APPEARANCE = {
     "geom_size": slice(0, 3),
@@ -79,3 +81,9 @@ def render_state_fn(task: Task[M], terms: Sequence[Term] = ()) -> Callable[[Worl
         return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), RenderState(world.qpos, mocap_pos, fields))
 
     return render_state
+
+
+@functools.lru_cache(maxsize=KEPT)
+def render_states(task: Task[M]) -> Callable[[World, Episode[M]], RenderState]:
+    """`render_state_fn` of a batch, compiled once for all environments of a task."""
+    return jax.jit(jax.vmap(render_state_fn(task)))
