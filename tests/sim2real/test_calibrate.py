@@ -32,6 +32,12 @@ QUICK = cal.Settings(fix=("*.mass", "*.encoder_bias", "*.strength", "*hip*", "*t
 """One joint of the leg, its foot and the delay; `tests/journeys/test_log_to_twin.py` has the whole leg."""
 
 
+@pytest.fixture(autouse=True)
+def _time_one_joint(monkeypatch):
+    """What is checked before a calibration finds the delay of one joint, which takes most of the time."""
+    monkeypatch.setattr("sim2real.checks.robot.TIMED", 1)
+
+
 @pytest.fixture(scope="module")
 def leg():
     """A leg's truth and log: only what the quick calibration estimates differs from the nominal model."""
