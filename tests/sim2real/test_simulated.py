@@ -36,7 +36,13 @@ def walked(built, seconds=0.5, **settings):
 
 
 @pytest.mark.parametrize(
-    ("task", "engine"), [(GO1, "mujoco"), (GO1, "pybullet"), (HOVER, "mujoco"), (HOVER, "pybullet")]
+    ("task", "engine"),
+    [
+        (GO1, "mujoco"),
+        (HOVER, "pybullet"),
+        pytest.param(GO1, "pybullet", marks=pytest.mark.slow),
+        pytest.param(HOVER, "mujoco", marks=pytest.mark.slow),
+    ],
 )
 def test_a_policy_runs_on_every_simulated_robot(task, engine):
     report, seen = walked(robot(task, engine, noise=0.0))
