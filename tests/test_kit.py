@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.budget import LIMIT, NOISE, PROPERTY, SHARED, Budget, Meter, processor_seconds
-from tests.kit.changed import select
+from tests.kit.changed import Changed, pytest_configure, select
 from tests.kit.import_graph import ROOT
 from tests.kit.schedule import dearest_first, parsed_shard, shard, unit_of
 
@@ -118,3 +118,16 @@ def test_of_a_change_that_everything_knows_the_nearest_run() -> None:
     assert few.units == all_of_them.units[: len(few.units)]
     assert set(few.units + few.left_out) == set(all_of_them.units)
     assert "tests/embodied/core/test_episode.py" in few.units
+
+
+def test_workers_run_what_the_selection_of_their_controller_says() -> None:
+    chosen = Changed(select([ROOT / "embodied/math/rotations.py"], 100.0)).selection
+    node: Any = SimpleNamespace(workerinput={})
+    Changed(chosen).pytest_configure_node(node)
+    registered: list[Changed] = []
+    manager = SimpleNamespace(register=lambda plugin, _: registered.append(plugin))
+    worker: Any = SimpleNamespace(
+        option=SimpleNamespace(changed="HEAD"), workerinput=node.workerinput, pluginmanager=manager
+    )
+    pytest_configure(worker)
+    assert registered[0].selection == chosen
