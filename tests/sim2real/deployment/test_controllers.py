@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from policies.networks.mlp import Architecture, NetworkConfig
 from sim2real import deploy, export
 from sim2real.bundles.bundle import Bundle
 from sim2real.bundles.step.golden import advance, begin
+from sim2real.contract.planner import PLANNED
 from sim2real.deployment.controllers import StepController
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.policies import ShippedPolicy
 from sim2real.graphs.sources import Sources
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.estimated import EstimatedRobot, load_estimator
@@ -27,7 +28,7 @@ from sim2real.robots.registry import connect
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
 from tasks.swarm.hover import Hover, HoverConfig
-from tests.kit.bundles import shipped_policy
+from tests.kit.bundles import described
 from tests.kit.commands import refused
 from tests.kit.fakes import Device
 
@@ -70,9 +71,21 @@ def test_a_policy_that_remembers_goes_on_where_it_was_and_begins_anew_after_a_re
             obs = env.step(expected).obs
 
 
+class Resting:
+    """A task's whole control step under a policy whose actions are zero."""
+
+    def __init__(self, task: str) -> None:
+        whole = described(task)
+        self.contract, self._graph = whole.contract, whole.graph
+        self._planned = {PLANNED: np.zeros(whole.task.action_size, np.float32)}
+
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        return self._graph.run(**inputs, **self._planned)
+
+
 @pytest.fixture
-def reaching() -> ShippedPolicy:
-    return shipped_policy(REACH)
+def reaching() -> Resting:
+    return Resting(REACH)
 
 
 def test_a_lerobot_arm_is_driven_by_a_bundle_of_its_own(tracking: Bundle) -> None:
@@ -119,7 +132,7 @@ def test_a_step_remembers_from_one_decision_to_the_next(tracking: Bundle) -> Non
     assert np.isfinite(again).all()
 
 
-def test_what_nobody_measures_or_tells_is_named(reaching: ShippedPolicy) -> None:
+def test_what_nobody_measures_or_tells_is_named(reaching: Resting) -> None:
     controller = StepController(reaching)
     joints = Measurement(0.0, joint_pos=np.zeros(9))
     with pytest.raises(RobotError, match=r"needs 'object1_pos' \(position of .*, which this robot does not measure"):
@@ -132,7 +145,7 @@ def test_what_nobody_measures_or_tells_is_named(reaching: ShippedPolicy) -> None
 
 def test_an_example_never_stands_in_for_what_has_to_be_told_first() -> None:
     """Getting up begins with the servos' targets: somebody has to say them."""
-    policy = shipped_policy("locomotion/go1-getup")
+    policy = Resting("locomotion/go1-getup")
     still, level = np.zeros(12), np.array([1.0, 0.0, 0.0, 0.0])
     measured = Measurement(0.0, joint_pos=still, joint_vel=still, gyro=np.zeros(3), orientation=level)
     with pytest.raises(RobotError, match=r"nobody tells 'state.*' before the first step: .*; say it by --readings"):
@@ -141,7 +154,7 @@ def test_an_example_never_stands_in_for_what_has_to_be_told_first() -> None:
     assert np.isfinite(StepController(policy).decide(told, np.zeros(12), np.zeros(0))[2]).all()
 
 
-def test_an_estimator_says_what_the_robot_does_not(reaching: ShippedPolicy) -> None:
+def test_an_estimator_says_what_the_robot_does_not(reaching: Resting) -> None:
     """The simulated robot is kept from saying where the object is; the estimator says it instead."""
     robot = connect("mujoco", reaching.contract, SimulatedOptions(realtime=False))
     whole = robot.read().readings
@@ -170,7 +183,7 @@ def test_estimators_that_are_none_are_refused(name: str, said: str) -> None:
         load_estimator(name)
 
 
-def test_commands_of_a_step_have_its_sizes(reaching: ShippedPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_a_step_have_its_sizes(reaching: Resting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploy, "load", lambda name: reaching)
     said = refused(deploy.main, REACH, "--robot", "mujoco", "--command", "1", "2")
     assert "--command has 2 values; expected 3: goal (3: x, y and z m" in said
