@@ -17,7 +17,11 @@ from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
 from tests.kit.hooks import compiled, partly
 from tests.kit.worlds import jitted
 
-TASKS = [quadrupeds.Go1Handstand, quadrupeds.Go1Footstand, quadrupeds.Go2Handstand, quadrupeds.Go2Footstand]
+TASKS = [
+    quadrupeds.Go1Handstand,
+    quadrupeds.Go2Footstand,
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in (quadrupeds.Go1Footstand, quadrupeds.Go2Handstand)),
+]
 KEY = jax.random.PRNGKey(0)
 NOTHING: Any = np.zeros(12, np.float32)
 
