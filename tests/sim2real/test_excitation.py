@@ -60,7 +60,7 @@ def played(robot, log):
     return np.moveaxis(np.array(rows), 1, 0)
 
 
-WHOLE = [("go1", {}), ("go1", {"waveform": Waveform.MULTISINE}), ("go1", {"amplitude": 1.5})]
+WHOLE = [("go1", {}), ("go1", {"waveform": Waveform.MULTISINE}), ("go1", {"amplitude": 1.5}), ("panda", {})]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ WHOLE = [("go1", {}), ("go1", {"waveform": Waveform.MULTISINE}), ("go1", {"ampli
         ("go1", {"amplitude": 1.5, "seconds": 2.0}),
         ("go1", {"waveform": Waveform.MULTISINE, "seconds": 2.0}),
         ("go1", {"order": Order.EACH, "seconds": 0.5, "ramp": 0.1, "low": 2.0}),
-        ("panda", {}),
+        ("panda", {"seconds": 2.0, "low": 0.5}),
         *(pytest.param(*case, marks=pytest.mark.slow) for case in WHOLE),
     ],
 )
