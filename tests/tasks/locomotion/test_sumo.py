@@ -134,6 +134,26 @@ def test_a_bout_ends_when_it_is_won_and_is_no_failure_then(env: Env) -> None:
     assert torch.equal(found["success"] + found["fall"], torch.ones(16))
 
 
+def test_returns_are_reported_of_each_side(env: Env) -> None:
+    env.reset(seed=1)
+    env.statistics()
+    total = torch.zeros(env.num_envs, 2)
+    ended = torch.zeros(env.num_envs, dtype=torch.bool)
+    env.episode_length = torch.full((env.num_envs,), env.max_episode_steps - 5)
+    for _ in range(5):
+        step = env.step(2 * torch.rand(env.action_shape) - 1)
+        total += step.reward * ~ended[:, None]
+        ended |= step.done
+        for side, agent in (("red", 0), ("blue", 1)):
+            returns = step.info[f"return/{side}"]
+            torch.testing.assert_close(returns[step.done], total[step.done, agent], rtol=1e-3, atol=1e-3)
+    assert ended.all()
+    found = env.statistics()
+    assert found["episodes"] == env.num_envs
+    assert found["return/red"] == pytest.approx(float(total[:, 0].mean()), rel=1e-3)
+    assert found["return/blue"] == pytest.approx(float(total[:, 1].mean()), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

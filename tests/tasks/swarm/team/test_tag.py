@@ -13,20 +13,22 @@ import torch
 
 import embodied
 from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.episode import flatten_observation
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import still
 from tasks.swarm.tag import CATCH, EGO_SIZE, Tag, TagConfig, bound
-from tests.kit.hooks import compiled, partly
+from tests.kit.hooks import compiled
 from tests.kit.scripts import obeyed
 
 PREDATORS, PREY = slice(0, 3), 3
 EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0, "effects": ()}
 
 
-TAG = compiled(Tag(), "collided", "seen_by")
+PLAIN = Tag()
+TAG = compiled(PLAIN, "collided", "seen_by")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def env() -> Env:
 
 def at(task: Tag, *places: tuple[float, float, float]) -> tuple[World, Any]:
     """A world with still drones there and columns far away, and the state after a control step in it."""
-    state = partly(task.reset, lambda start: start.task_state)(jax.random.PRNGKey(0))
+    state = task.reset(jax.random.PRNGKey(0)).task_state
     columns = np.full_like(state.goal.columns, 50.0)
     state = dataclasses.replace(state, goal=dataclasses.replace(state.goal, columns=columns, caught=np.zeros(4, bool)))
     drones = still(jnp.array(places))
@@ -79,32 +81,37 @@ def test_the_penalty_for_leaving_is_simple_tags() -> None:
         return (x - 0.9) * 10 if x < 1.0 else min(float(np.exp(2 * x - 2)), 10.0)
 
     x = np.linspace(-4, 4, 801)
-    np.testing.assert_allclose(bound(jnp.asarray(x)), [theirs(abs(value)) for value in x], atol=1e-4)
+    np.testing.assert_allclose(jax.jit(bound)(x), [theirs(abs(value)) for value in x], atol=1e-4)
     task = TAG
     world, state = at(task, (2.5, 0, 1), (1, 1, 1), (-1, 1, 1), (2.2, -2.2, 1))
     found = task.rewards(world, state, state.action)["bound"]
     np.testing.assert_allclose(found, [0, 0, 0, 2 * np.exp(0.2)], rtol=1e-4)
 
 
-def test_the_prey_is_faster_by_the_ratio_and_reaches_its_speed_as_soon(env: Env) -> None:
-    env.reset(seed=0)
-    action = torch.zeros(env.action_shape)
-    action[..., :2] = 1.0  # faster than any drone may fly
+def test_the_prey_is_faster_by_the_ratio_and_reaches_its_speed_as_soon() -> None:
+    world, state = at(TAG, (1, 0, 1), (1, 1, 1), (-1, 1, 1), (0, 0, 1))
+    action = np.zeros((4, 4), np.float32)
+    action[:, :2] = 1.0  # faster than any drone may fly
     commanded = []
     for _ in range(18):
-        env.step(action)
-        commanded.append(np.asarray(env.task_state.action)[..., :2])
-    speed = np.linalg.norm(np.array(commanded), axis=-1)  # (steps, worlds, agents)
-    np.testing.assert_allclose(speed[-1, :, PREY], 1.0, rtol=1e-4)
-    np.testing.assert_allclose(speed[-1, :, PREDATORS], 1 / 1.3, rtol=1e-4)
-    dt = env.control_dt
-    np.testing.assert_allclose(speed[0, :, PREDATORS] / dt, 3.0 / 1.3, rtol=1e-3)
-    np.testing.assert_allclose(speed[0, :, PREY] / dt, 4.0 / 1.3, rtol=1e-3)
+        _, state = TAG.process_action(world, state, action, jax.random.PRNGKey(0))
+        commanded.append(np.asarray(state.action)[:, :2])
+    speed = np.linalg.norm(np.array(commanded), axis=-1)  # (steps, agents)
+    np.testing.assert_allclose(speed[-1, PREY], 1.0, rtol=1e-4)
+    np.testing.assert_allclose(speed[-1, PREDATORS], 1 / 1.3, rtol=1e-4)
+    dt = TAG.timing.control_dt
+    np.testing.assert_allclose(speed[0, PREDATORS] / dt, 3.0 / 1.3, rtol=1e-3)
+    np.testing.assert_allclose(speed[0, PREY] / dt, 4.0 / 1.3, rtol=1e-3)
 
 
-def test_drones_see_sides(env: Env) -> None:
-    obs = env.reset(seed=0)["policy"]
-    own, rows = obs[..., :EGO_SIZE], obs[..., EGO_SIZE:].unflatten(-1, (-1, WIDTH))
+def test_drones_see_sides() -> None:
+    see = jax.jit(lambda world, state: flatten_observation(PLAIN.observe(world, state, jax.random.PRNGKey(0)), 4))
+    seen = []
+    for seed in range(4):
+        start = TAG.reset(jax.random.PRNGKey(seed))
+        seen.append(see(World.posed(TAG.model, start.qpos, start.qvel), start.task_state)["policy"])
+    obs = np.array(seen)
+    own, rows = obs[..., :EGO_SIZE], obs[..., EGO_SIZE:].reshape(4, 4, -1, WIDTH)
     assert own[..., 0].tolist() == [[-1, -1, -1, 1]] * 4
     kinds = rows[..., :3, COLUMNS["kind"]].sum(2)  # of the three others: team-mates, obstacles, targets
     assert kinds[:, PREDATORS].tolist() == [[[2, 0, 1]] * 3] * 4
@@ -112,7 +119,9 @@ def test_drones_see_sides(env: Env) -> None:
     assert rows.shape[2] == 3 + 2
 
 
+@pytest.mark.slow
 def test_returns_are_reported_of_each_side(env: Env) -> None:
+    """By default `tests/tasks/locomotion/test_sumo.py` shows it."""
     env.reset(seed=1)
     env.statistics()
     total = torch.zeros(4, 4)
