@@ -133,6 +133,11 @@ class Changed:
         config.hook.pytest_deselected(items=[item for item in items if unit_of(item.nodeid) not in kept])
         items[:] = [item for item in items if unit_of(item.nodeid) in kept]
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A change that reaches no test has passed."""
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self.selection.units:
+            session.exitstatus = pytest.ExitCode.OK
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput[KEY] = dataclasses.asdict(self.selection)
