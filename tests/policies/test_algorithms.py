@@ -31,6 +31,7 @@ from policies.training.loading import load_policy, policy_from_checkpoint
 from sim2real.bundles.network import ExportError, Network
 from tasks.swarm.team.waypoints import WaypointConfig
 from tests.kit import pusher, training
+from tests.kit.budget import sharing
 from tests.kit.learning import vectors
 from tests.kit.training import NUM_ENVS, TASK
 
@@ -251,19 +252,30 @@ SVEA = [*EYES, "--algorithm", "svea", "--svea.unroll", "4", "--svea.warm-up", "1
         "--svea.buffer-size", "96"]  # fmt: skip
 REACH = "manipulation/reach"
 SEEN = pytest.mark.parametrize(
-    ("seeing", "task", "own"),
-    [(PUSHER, PUSHER, 2), pytest.param(REACH, REACH, 11, marks=pytest.mark.slow)],
+    ("task", "own"),
+    [(PUSHER, 2), pytest.param(REACH, 11, marks=pytest.mark.slow)],
     ids=["toy", "reach"],
-    indirect=["seeing"],
 )
 
 
 @pytest.fixture(scope="module")
-def seeing(request, tmp_path_factory) -> Path:
-    """A run of a policy that sees, of the task of the parameter."""
-    run = tmp_path_factory.mktemp("seeing") / "run"
-    assert train.main([request.param, *SVEA, "--out", str(run)]) == 0
-    return run
+def seen(tmp_path_factory):
+    """Task to the run of a policy that sees, trained once."""
+
+    @functools.cache
+    def trained(task: str) -> Path:
+        with sharing(f"a policy that sees {task}"):
+            run = tmp_path_factory.mktemp("seeing") / "run"
+            assert train.main([task, *SVEA, "--out", str(run)]) == 0
+        return run
+
+    return trained
+
+
+@pytest.fixture
+def seeing(seen, task) -> Path:
+    """The run of a policy that sees, of the task of the parameter."""
+    return seen(task)
 
 
 @SEEN
