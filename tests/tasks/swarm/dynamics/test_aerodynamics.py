@@ -14,6 +14,7 @@ from embodied.errors import UnknownNameError
 from tasks.swarm.dynamics import aerodynamics as air
 from tasks.swarm.dynamics.aerodynamics import MODES, Battery, Effect, Wind
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset, body_drag, rotate, speed_for_thrust
+from tests.kit.worlds import jitted
 
 GPD = QUADROTORS[Preset.GPD]
 P250 = QUADROTORS[Preset.P250]
@@ -22,31 +23,30 @@ KEY = jax.random.PRNGKey(0)
 
 @pytest.mark.parametrize(("height", "gain"), [(0.0, 4 / 15), (0.0378, 4 / 15), (0.10, 0.03803), (1.0, 0.00038)])
 def test_ground_adds_the_published_share_of_thrust(height: float, gain: float) -> None:
-    own = jnp.array([0.05, 0.06, 0.07, 0.08])
-    added = air.ground_effect(own, jnp.asarray(height), jnp.asarray(1.0))
-    np.testing.assert_allclose(added / own, gain, rtol=3e-3)
+    own = np.array([0.05, 0.06, 0.07, 0.08], np.float32)
+    added = jitted(air.ground_effect)(own, height, 1.0)
+    np.testing.assert_allclose(np.asarray(added) / own, gain, rtol=3e-3)
 
 
 def test_ground_pushes_only_drones_that_are_upright() -> None:
-    added = air.ground_effect(jnp.ones((3, 4)), jnp.full(3, 0.1), jnp.array([0.1, 0.0, -0.9]))
+    added = np.asarray(jitted(air.ground_effect)(np.ones((3, 4)), np.full(3, 0.1), np.array([0.1, 0.0, -0.9])))
     assert (added[0] > 0).all()
     assert (added[1:] == 0).all()
 
 
 def test_rotor_drag_at_hover_is_the_published_coefficient() -> None:
-    hover = speed_for_thrust(GPD, jnp.full(4, GPD.mass * GRAVITY / 4))
-    level = jnp.array([1.0, 0.0, 0.0, 0.0])
-    force = air.rotor_drag(level, jnp.array([1.0, -1.0, 1.0]), hover)
+    hover = jax.jit(functools.partial(speed_for_thrust, GPD))(np.full(4, GPD.mass * GRAVITY / 4))
+    force = np.asarray(jitted(air.rotor_drag)(np.array([1.0, 0.0, 0.0, 0.0]), np.array([1.0, -1.0, 1.0]), hover))
     assert float(force[0]) == pytest.approx(-0.0056, abs=1e-4)  # N at 1 m/s
     assert float(force[1]) == pytest.approx(0.0056, abs=1e-4)
     assert float(force[2] / force[0]) == pytest.approx(10.311 / 9.1785, rel=1e-5)
 
 
 def test_rotor_drag_belongs_to_the_body() -> None:
-    pitched = jnp.array([np.cos(np.pi / 4), 0.0, np.sin(np.pi / 4), 0.0])  # body x points down, body z forward
-    forward = rotate(pitched, air.rotor_drag(pitched, jnp.array([1.0, 0.0, 0.0]), jnp.full(4, 15e3)))
-    level = jnp.array([1.0, 0.0, 0.0, 0.0])
-    upward = air.rotor_drag(level, jnp.array([0.0, 0.0, 1.0]), jnp.full(4, 15e3))
+    drag, speed = jitted(air.rotor_drag), np.full(4, 15e3)
+    pitched = np.array([np.cos(np.pi / 4), 0.0, np.sin(np.pi / 4), 0.0])  # body x points down, body z forward
+    forward = jitted(rotate)(pitched, drag(pitched, np.array([1.0, 0.0, 0.0]), speed))
+    upward = drag(np.array([1.0, 0.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0]), speed)
     np.testing.assert_allclose(forward, [float(upward[2]), 0.0, 0.0], atol=1e-9)
 
 
@@ -63,25 +63,25 @@ def test_downwash_follows_the_published_formula_within_our_limits(distance: floa
     alpha = 2267.18 * (0.0231348 / (4 * drop)) ** 2
     beta = 0.16 * drop - 0.11
     expected = alpha * np.exp(-0.5 * (distance / beta) ** 2)
-    force = air.downwash_of_pairs(jnp.array([0.6 * distance, -0.8 * distance, drop]))
+    force = jitted(air.downwash_of_pairs)(np.array([0.6 * distance, -0.8 * distance, drop]))
     assert float(force) == pytest.approx(expected, rel=1e-3)
 
 
 def test_downwash_is_finite_and_bounded_where_the_published_formula_is_not() -> None:
-    drops = jnp.concatenate([jnp.linspace(0.0, 1.0, 2001), jnp.array([0.6875])])
+    wash, drops = jitted(air.downwash_of_pairs), np.append(np.linspace(0.0, 1.0, 2001), 0.6875)
     for distance in (0.0, 0.01, 0.1):
-        offset = jnp.stack([jnp.full_like(drops, distance), jnp.zeros_like(drops), drops], -1)
-        force = np.asarray(air.downwash_of_pairs(offset))
+        offset = np.stack([np.full_like(drops, distance), np.zeros_like(drops), drops], -1)
+        force = np.asarray(wash(offset))
         assert np.isfinite(force).all()
         assert (force >= 0).all()
         assert force.max() <= 4.6 * GPD.mass * GRAVITY
-    narrow = air.downwash_of_pairs(jnp.array([0.03, 0.0, 0.6875])) / air.downwash_of_pairs(jnp.array([0, 0, 0.6875]))
-    assert float(narrow) == pytest.approx(np.exp(-0.5), rel=1e-5)  # 3 cm wide
+    narrow = float(wash(np.array([0.03, 0.0, 0.6875]))) / float(wash(np.array([0.0, 0.0, 0.6875])))
+    assert narrow == pytest.approx(np.exp(-0.5), rel=1e-5)  # 3 cm wide
 
 
 def test_only_drones_above_and_within_ten_metres_blow() -> None:
-    offsets = jnp.array([[0.0, 0.0, -1.0], [0.0, 0.0, 0.0], [10.1, 0.0, 100.0], [9.9, 0.0, 100.0]])
-    force = air.downwash_of_pairs(offsets)
+    offsets = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 0.0], [10.1, 0.0, 100.0], [9.9, 0.0, 100.0]])
+    force = np.asarray(jitted(air.downwash_of_pairs)(offsets))
     assert (force[:3] == 0).all()
     assert force[3] > 0
 
@@ -99,12 +99,12 @@ def test_the_downwash_of_a_swarm_sums_over_pairs_and_lists_agree() -> None:
 
 
 def test_gusts_have_the_published_deviation_and_length() -> None:
-    wind, height, dt = Wind((6.0, 0.0, 0.0)), jnp.full(4000, 6.096), 0.1  # 20 feet
+    wind, height, dt = Wind((6.0, 0.0, 0.0)), np.full(4000, 6.096, np.float32), 0.1  # 20 feet
     slope = 0.177 + 0.000823 * 20
     deviation = 0.1 * 6.0 * np.array([slope**-0.4, slope**-0.4, 1.0])
     length = 6.096 * np.array([slope**-1.2, slope**-1.2, 1.0])
-    before = air.gust_start(wind, KEY, height)
-    after = air.gust(wind, before, jax.random.PRNGKey(1), height, dt)
+    before = np.asarray(jax.jit(functools.partial(air.gust_start, wind))(KEY, height))
+    after = np.asarray(jax.jit(functools.partial(air.gust, wind))(before, jax.random.PRNGKey(1), height, dt))
     np.testing.assert_allclose(np.std(before, axis=0), deviation, rtol=0.05)
     np.testing.assert_allclose(np.std(after, axis=0), deviation, rtol=0.05)
     kept = np.mean(before * after, axis=0) / np.var(before, axis=0)
@@ -112,21 +112,20 @@ def test_gusts_have_the_published_deviation_and_length() -> None:
 
 
 def test_a_gust_does_not_depend_on_the_time_step() -> None:
-    wind, height = Wind((3.0, 0.0, 0.0)), jnp.full(20_000, 3.0)
-    start = jnp.ones((20_000, 3))
-    once = air.gust(wind, start, KEY, height, 1.0)
-    many, step = start, jax.jit(lambda gust, key: air.gust(wind, gust, key, height, 0.1))
+    step, height = jax.jit(functools.partial(air.gust, Wind((3.0, 0.0, 0.0)))), np.full(20_000, 3.0, np.float32)
+    start = np.ones((20_000, 3), np.float32)
+    once, many = np.asarray(step(start, KEY, height, 1.0)), start
     for key in jax.random.split(jax.random.PRNGKey(2), 10):
-        many = step(many, key)
+        many = np.asarray(step(many, key, height, 0.1))
     np.testing.assert_allclose(np.mean(once, 0), np.mean(many, 0), atol=0.02)
     np.testing.assert_allclose(np.std(once, 0), np.std(many, 0), rtol=0.03)
 
 
 def test_without_wind_there_are_no_gusts() -> None:
     wind = Wind((0.0, 0.0, 0.0))
-    start = air.gust_start(wind, KEY, jnp.ones(3))
+    start = np.asarray(jax.jit(functools.partial(air.gust_start, wind))(KEY, np.ones(3)))
     assert (start == 0).all()
-    assert (air.gust(wind, start, KEY, jnp.ones(3), 0.02) == 0).all()
+    assert (np.asarray(jax.jit(functools.partial(air.gust, wind))(start, KEY, np.ones(3), 0.02)) == 0).all()
 
 
 @pytest.mark.parametrize(("grams", "amperes"), [(0.0, 0.24), (10.9, 0.94), (32.8, 2.39), (57.9, 4.44)])
@@ -137,12 +136,13 @@ def test_the_battery_draws_the_measured_current(grams: float, amperes: float) ->
 
 def test_the_battery_sags_with_charge_and_load() -> None:
     battery, hover = Battery(), P250.mass * GRAVITY
-    used = jnp.linspace(0.0, 3.6 * battery.capacity, 50)
-    strength = np.asarray(air.battery_strength(battery, P250, used, jnp.asarray(hover)))
+    strength_of = jax.jit(functools.partial(air.battery_strength, battery, P250))
+    used = np.linspace(0.0, 3.6 * battery.capacity, 50)
+    strength = np.asarray(strength_of(used, hover))
     assert strength[0] == pytest.approx(1.0, abs=1e-6)
     assert (np.diff(strength) < 0).all()
     assert 0.7 < strength[25] < 0.9
-    assert float(air.battery_strength(battery, P250, jnp.zeros(()), jnp.asarray(1.5 * hover))) < 0.95
+    assert float(strength_of(0.0, 1.5 * hover)) < 0.95
 
 
 def test_a_hovering_crazyflie_empties_its_battery_in_about_seven_minutes() -> None:
