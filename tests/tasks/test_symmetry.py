@@ -30,7 +30,6 @@ from tasks.locomotion.two_feet import TwoFeetConfig
 from tasks.swarm.hover import ROTORS, Hover, HoverConfig
 from tests.kit.hooks import blank
 from tests.kit.scripts import flown, hosted
-from tests.kit.worlds import jitted
 
 NUM_ENVS = 4
 TOLERANCE = 1e-4  # rigid computes in single precision
@@ -152,9 +151,8 @@ def test_the_mirrored_drone_does_what_the_mirror_shows() -> None:
         reward = sum(task.reward_weights[term] * value for term, value in task.rewards(world, state, action).items())
         return flatten_observation(task.observe(world, state, jax.random.PRNGKey(0))), reward
 
-    answers = [
-        jitted(jax.vmap(answer))(*jax.tree.map(lambda leaf: leaf[1:], tuple(flight)), actions) for flight in flights
-    ]
+    every = jax.jit(jax.vmap(answer))
+    answers = [every(*jax.tree.map(lambda leaf: leaf[1:], tuple(flight)), actions) for flight in flights]
     (ours, reward), (theirs, mirrored) = answers
     is_mirrored(task, ours, theirs)
     np.testing.assert_allclose(mirrored, reward, rtol=TOLERANCE, atol=TOLERANCE)
