@@ -15,7 +15,6 @@ from benchmarks.reconstruction import looking, picture
 from embodied.core.initial_states import load
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.math import transforms
-from embodied.registry import join_content
 from sim2real import reconstruct
 from sim2real.cameras import camera as cameras
 from sim2real.cameras.camera import Camera, Mount, Parent
@@ -23,10 +22,12 @@ from sim2real.reconstruction.blocks import Block, Found, find
 from sim2real.reconstruction.colours import regions
 from sim2real.reconstruction.layout import initial_states, scene
 from tests.kit.rehearsal import Sensor
+from tests.kit.worlds import task_of
 
 pytestmark = pytest.mark.timeout(200)
 
-CAMERA = Camera(640, 480, 560.0, 556.0, 311.0, 246.0, (-0.25, 0.08, 0.001, -0.0015))
+DISTORTION = (-0.25, 0.08, 0.001, -0.0015)
+CAMERA = dataclasses.replace(Camera(640, 480, 560.0, 556.0, 311.0, 246.0).scaled(0.75), distortion=DISTORTION)
 Taken = tuple[np.ndarray, np.ndarray, list[Found]]
 
 
@@ -88,7 +89,7 @@ def test_the_twin_has_the_blocks_where_they_were_found(taken: Taken) -> None:
     mujoco.mj_forward(model, data)
     for one in blocks:
         np.testing.assert_allclose(data.body(one.block.name).xpos, one.position, atol=1e-6)
-    task = join_content()["manipulation/push"].load()()
+    task = task_of("manipulation/push")
     buffer = initial_states(task, blocks, {"object": blocks[0].block.name}, 3)
     first = int(task.model.joint("object").qposadr[0])
     np.testing.assert_allclose(buffer.reset_states.qpos[:, first : first + 3], [blocks[0].position] * 3, atol=1e-6)
@@ -116,7 +117,7 @@ def test_the_command_writes_layout_scene_and_initial_states(taken: Taken, tmp_pa
     found = json.loads((tmp_path / "layout.json").read_text())["blocks"][0]
     np.testing.assert_allclose(found["position"], one.position, atol=2e-3)
     assert mujoco.MjModel.from_xml_path(str(tmp_path / "layout.xml")).body("thing").id > 0
-    task = join_content()["manipulation/push"].load()()
+    task = task_of("manipulation/push")
     assert len(load(tmp_path / "layout.safetensors", task)) == reconstruct.STATES
 
 
