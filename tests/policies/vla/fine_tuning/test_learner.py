@@ -66,7 +66,7 @@ def test_the_flow_head_learns_too(steps, error):
 def test_the_same_picture_with_other_words_is_another_action():
     left = episode(0, action=np.full((12, 2), -0.8, np.float32) + np.linspace(0, 0.1, 12, dtype=np.float32)[:, None])
     right = dataclasses.replace(left, action=-left.action, instruction=RIGHT, task="toy/right")
-    made = taught(shown([left, right]), steps=60)
+    made = taught(shown([left, right]), steps=60, tuning=FEW)
     go_left, _ = plans(made.policy, made, LEFT)
     go_right, _ = plans(made.policy, made, RIGHT)
     assert go_left.max() < -0.5
@@ -75,7 +75,7 @@ def test_the_same_picture_with_other_words_is_another_action():
 
 
 def test_the_policy_is_the_best_so_far_and_training_ends_when_it_gets_no_better():
-    tuning = dataclasses.replace(QUICK, held_out=0.3, validation_interval=2, patience=3)
+    tuning = dataclasses.replace(FEW, held_out=0.3, validation_interval=2, patience=3)
     demonstrations = shown([episode(i, length=6) for i in range(4)])
     torch.manual_seed(0)
     made = FineTuning(untrained(demonstrations, COARSE), demonstrations, tuning, 100)
@@ -162,7 +162,7 @@ def test_a_shift_of_the_images_moves_what_is_pointed_at_along():
 @pytest.mark.parametrize("head", list(Head))
 def test_a_resumed_training_is_the_same_bit_for_bit(head):
     demonstrations = shown([episode(i, length=6) for i in range(4)])
-    tuning = dataclasses.replace(QUICK, held_out=0.3, validation_interval=3, shift=2, photometric=0.5, bfloat16=None)
+    tuning = dataclasses.replace(FEW, held_out=0.3, validation_interval=3, shift=2, photometric=0.5, bfloat16=None)
 
     def fresh(seed: int) -> FineTuning:
         torch.manual_seed(seed)
