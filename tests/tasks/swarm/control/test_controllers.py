@@ -24,7 +24,7 @@ P250 = QUADROTORS[Preset.P250]
 TARGETS = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0.577, -0.577, 0.577]], np.float32)
 Fly = Callable[..., Any]
 Resting = Callable[..., Any]
-TURNED = jax.jit(jax.vmap(random_quat))
+TURNED, ANGLES = jax.jit(jax.vmap(random_quat)), jax.jit(roll_pitch_yaw)
 
 
 @pytest.mark.parametrize("preset", list(Preset))
@@ -48,7 +48,7 @@ def test_saturation_keeps_the_turning_and_gives_up_thrust() -> None:
 
 def test_angles_are_those_of_the_library_and_wrap() -> None:
     quats = TURNED(jax.random.split(jax.random.PRNGKey(0), 50))
-    angles = np.stack(jax.jit(roll_pitch_yaw)(quats), -1)
+    angles = np.stack(ANGLES(quats), -1)
     np.testing.assert_allclose(angles, jax.jit(jax.vmap(rpy_from_quat))(quats), atol=2e-3)
     np.testing.assert_allclose(
         wrap(jnp.array([3.5, -3.5, 0.1, 7.0])), [3.5 - 2 * np.pi, 2 * np.pi - 3.5, 0.1, 7.0 - 2 * np.pi], atol=1e-6
@@ -77,7 +77,7 @@ def test_the_pid_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Pre
     assert error[8 * rate - 1, 2] < 0.035
     assert error[-1, 2] < 0.02
     assert np.ptp(error[9 * rate :], axis=0).max() < 0.02
-    roll, pitch, yaw = roll_pitch_yaw(path.quat)
+    roll, pitch, yaw = map(np.asarray, ANGLES(path.quat))
     assert np.rad2deg(np.abs([roll, pitch])).max() < 22
     assert np.rad2deg(np.abs(yaw)).max() < 10
 
@@ -88,7 +88,7 @@ def test_the_pid_flies_gym_pybullet_drones_crazyflie(fly: Fly, resting: Resting)
     path = fly(
         drone, lambda s, b, dt: control.update(s, hold(jnp.asarray(TARGETS)), b, dt), pid.start(body), body, 8.0, 240
     )
-    assert np.linalg.norm(np.asarray(path.pos[-1]) - TARGETS, axis=-1).max() < 0.035
+    assert np.linalg.norm(np.asarray(path.pos)[-1] - TARGETS, axis=-1).max() < 0.035
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,14 @@ def test_mellinger_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: P
 
 def level_path(fly: Fly, resting: Resting, level: Level, action: list[float], seconds: float) -> Any:
     spec, body = LEVELS[level], resting(P250, 1)
-    target = spec.setpoint(jnp.asarray([action]), body)
-    return fly(P250, lambda s, b, dt: spec.control(s, target, b, P250, dt), spec.start(body), body, seconds, 240)
+    target = jax.jit(spec.setpoint)(np.array([action], np.float32), body)
+    path = fly(P250, lambda s, b, dt: spec.control(s, target, b, P250, dt), spec.start(body), body, seconds, 240)
+    return jax.tree.map(np.asarray, path)
 
 
 def test_the_attitude_level_tracks_a_roll(fly: Fly, resting: Resting) -> None:
     path = level_path(fly, resting, Level.ATTITUDE, [0.1, 0.5, -0.25, 0.0], 2.0)
-    roll, pitch, _ = roll_pitch_yaw(path.quat[-120:, 0])
+    roll, pitch, _ = ANGLES(path.quat[-120:, 0])
     np.testing.assert_allclose(roll, 0.5 * TILT, atol=np.deg2rad(1.0))
     np.testing.assert_allclose(pitch, -0.25 * TILT, atol=np.deg2rad(1.0))
 
@@ -136,7 +137,7 @@ def test_the_rates_level_tracks_a_rate(fly: Fly, resting: Resting) -> None:
 def test_the_velocity_level_tracks_a_velocity_while_it_turns(fly: Fly, resting: Resting) -> None:
     path = level_path(fly, resting, Level.VELOCITY, [0.5, -0.25, 0.25, 0.25], 6.0)
     np.testing.assert_allclose(path.vel[-1, 0], np.array([0.5, -0.25, 0.25]) * SPEED, atol=0.06)
-    turned = np.unwrap(np.asarray(roll_pitch_yaw(path.quat[:, 0])[2]))[-1]
+    turned = np.unwrap(np.asarray(ANGLES(path.quat[:, 0])[2]))[-1]
     assert turned == pytest.approx(0.25 * YAW_RATE * 6.0, abs=0.4)
 
 
