@@ -38,12 +38,14 @@ from sim2real.deployment.controllers import PlanningController, StepController, 
 from sim2real.robots.base import Robot, RobotError
 from sim2real.robots.estimated import EstimatedRobot
 from sim2real.robots.registry import connect
+from sim2real.robots.simulation import photographer
 from sim2real.robots.simulation.photographer import Photographer
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.swarm.gate_race import EYE, GateRace, GateRaceConfig
 from tests.kit import planners
 from tests.kit.bundles import compile_c
 from tests.kit.fakes import given
+from tests.kit.painter import Painter
 from tests.kit.planners import (
     ACTIONS,
     SIZE,
@@ -330,10 +332,12 @@ def test_a_simulated_robot_shows_what_an_environment_shows(made: Bundle) -> None
 
 @pytest.fixture(scope="module")
 def simulated(made: Bundle) -> Iterator[Robot]:
-    """The first image takes a while, in which kernels compile."""
-    robot = connect("mujoco", made.contract, SimulatedOptions(realtime=False, seed=5))
-    yield robot
-    robot.close()
+    """With patterns of its state for images, of which the first would take seconds, in which kernels compile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(photographer, "BatchRenderer", Painter)
+        robot = connect("mujoco", made.contract, SimulatedOptions(realtime=False, seed=5))
+        yield robot
+        robot.close()
 
 
 def test_a_simulated_robot_has_the_cameras_and_an_estimator_may_replace_them(simulated: Robot) -> None:
