@@ -188,7 +188,7 @@ def _digest(model: mujoco.MjModel) -> bytes:
     """What tells a model from one whose numbers differ."""
     saved = np.empty(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, saved)
-    return hashlib.sha256(saved).digest()
+    return hashlib.sha256(saved.tobytes()).digest()
 
 
 def engine_for(name: str, task: Task[Any], num_envs: int, options: dict[str, Any]) -> Any:
