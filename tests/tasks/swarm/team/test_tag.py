@@ -94,7 +94,7 @@ def test_the_prey_is_faster_by_the_ratio_and_reaches_its_speed_as_soon() -> None
     action[:, :2] = 1.0  # faster than any drone may fly
     commanded = []
     for _ in range(18):
-        _, state = TAG.process_action(world, state, action, jax.random.PRNGKey(0))
+        _, state = TAG.process_action(world, state, jnp.asarray(action), jax.random.PRNGKey(0))
         commanded.append(np.asarray(state.action)[:, :2])
     speed = np.linalg.norm(np.array(commanded), axis=-1)  # (steps, agents)
     np.testing.assert_allclose(speed[-1, PREY], 1.0, rtol=1e-4)
