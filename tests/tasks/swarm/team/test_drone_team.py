@@ -59,7 +59,7 @@ def test_drones_begin_apart_and_inside(name: str) -> None:
     np.testing.assert_allclose(np.linalg.norm(qpos[..., 3:], axis=-1), 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 30, 100])
+@pytest.mark.parametrize("count", [1, 7, 100, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 30))])
 def test_scattered_points_keep_their_distance(count: int) -> None:
     box = Box((-1.0, -1.0, 0.5), (1.0, 1.0, 1.5))
     grid = places(box, count, 0.3)
