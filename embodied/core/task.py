@@ -50,6 +50,11 @@ class Task(TaskHooks[StateT]):
         return self
 
     @property
+    def restarts_alike(self) -> bool:
+        """Whether the episodes that follow are drawn as the first ones are: `restart` is the usual one."""
+        return type(self).restart is TaskHooks.restart
+
+    @property
     def action_shape(self) -> tuple[int, ...]:
         """(action_size,), or (agents, action_size)."""
         return (self.action_size,) if self.agents is None else (self.agents, self.action_size)
@@ -201,6 +206,11 @@ class TaskWrapper(Task[StateT]):
     @property
     def unwrapped(self) -> Task[Any]:
         return self.task.unwrapped
+
+    @property
+    def restarts_alike(self) -> bool:
+        kind = type(self)
+        return kind.reset is TaskWrapper.reset and kind.restart is TaskWrapper.restart and self.task.restarts_alike
 
     def inner_state(self, state: StateT) -> Any:
         """The state of the task within, from the wrapper's."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from embodied.core.episode import Episode, Transition
@@ -16,6 +17,7 @@ from embodied.core.world import World
 from embodied.env.vectorized.statistics import EpisodeTotals
 
 KEPT = 8  # tasks whose compiled programs stay, for whoever simulates them again
+FEW = 8  # environments whose first reset compiles sooner than what would draw one start at a time
 RenderStateFn = Callable[[World, Episode[Any]], Any]
 """A pure function of one environment: what a renderer needs to draw it (`embodied.rendering.render_state`)."""
 
@@ -174,3 +176,14 @@ def row_of(tree: Any, index: Any) -> Any:
 def add_batch_axis(tree: Any) -> Any:
     """A batch of one environment."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
+
+
+def with_rows(tree: Any, ids: np.ndarray, rows: Any) -> Any:
+    """A tree of batched arrays with the first k `rows` in the environments `ids` (k,); nothing is compiled for it."""
+
+    def put(leaf: Array, new: Array) -> np.ndarray:
+        changed = np.array(leaf)
+        changed[ids] = np.asarray(new)[: len(ids)]
+        return changed
+
+    return jax.tree.map(put, tree, rows)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from embodied.core.episode import Episode, Transition
@@ -18,6 +19,7 @@ from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.vec_env import POLICY
 from embodied.env.vectorized.base import (
+    FEW,
     KEPT,
     DivergedState,
     RenderStateFn,
@@ -26,6 +28,7 @@ from embodied.env.vectorized.base import (
     on_default_device,
     row_of,
     step_result,
+    with_rows,
 )
 from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals
 
@@ -143,6 +146,7 @@ class FusedSimulator:
         self.task, self.engine, self.num_envs = task, engine, num_envs
         self.programs = fused_programs(task, engine)
         self._state: FusedState | None = None
+        self._restarts_by_resets = num_envs <= FEW and task.restarts_alike and jax.default_backend() == "cpu"
         self._render_state_fn = (
             jax.jit(jax.vmap(lambda physics, episode: render_state_fn(engine.world(physics), episode)))
             if render_state_fn
@@ -161,7 +165,8 @@ class FusedSimulator:
         if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
             self._state = state
             return step_result(transition, transition.observation, ended, final_render_state, final_render_state)
-        physics, episode, observation = self.programs.restart(state.physics, state.episode, transition)
+        restart = self._restart_few if self._restarts_by_resets else self.programs.restart
+        physics, episode, observation = restart(state.physics, state.episode, transition)
         self._state = dataclasses.replace(state, physics=physics, episode=episode)
         return step_result(transition, observation, ended, self.render_state(), final_render_state)
 
@@ -222,3 +227,10 @@ class FusedSimulator:
     def load_diverged_state(self, state: DivergedState) -> None:
         physics, episode = on_default_device(add_batch_axis((state.physics, state.episode)))
         self._state = dataclasses.replace(self.state(), physics=physics, episode=episode)
+
+    def _restart_few(self, physics: Any, episode: Episode[Any], transition: Transition) -> tuple[Any, Any, Any]:
+        """Restart the finished environments as the first reset starts them, whose program serves."""
+        ended = np.flatnonzero(np.asarray(transition.terminated | transition.truncated))
+        fresh, observation = self.programs.reset(episode.key)
+        rows = jax.tree.map(lambda leaf: np.asarray(leaf)[ended], (fresh.physics, fresh.episode, observation))
+        return on_default_device(with_rows((physics, episode, transition.observation), ended, rows))

@@ -19,6 +19,7 @@ from embodied.core.world import Control, ResetState, World
 from embodied.engines.base import HostEngine
 from embodied.env.functional import CHUNKS, rows_of, set_rows
 from embodied.env.vectorized.base import (
+    FEW,
     KEPT,
     DivergedState,
     RenderStateFn,
@@ -27,10 +28,9 @@ from embodied.env.vectorized.base import (
     on_cpu,
     row_of,
     step_result,
+    with_rows,
 )
 from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_totals, zeros_like_totals
-
-FEW = 8  # environments that compile sooner when all restart with each that ends
 
 
 @jax.tree_util.register_dataclass
@@ -56,7 +56,7 @@ class HostPrograms:
         self.begin_again = jax.jit(self._begin_rows_again)
         self.clear = jax.jit(zeros_like_totals, keep_unused=True)
         self.first = jax.jit(jax.vmap(functools.partial(episodes.first, task)))
-        self.set_rows = jax.jit(lambda episode, observation, ids, rows: set_rows((episode, observation), ids, rows))
+        self.set_rows = jax.jit(set_rows)
 
     def _before_one(self, world: World, episode: Episode[Any], action: Array) -> tuple[Control, Episode[Any]]:
         command, episode = episodes.before(self.task, world, episode, action)
@@ -205,9 +205,18 @@ class HostSimulator:
             ids = done[first : first + self.chunk]
             padded = np.full(self.chunk, self.num_envs)
             padded[: len(ids)] = ids
-            rows = self._first_episodes(ids, *self.programs.begin_again(episode.key, episode.task_state, padded))
-            episode, observation = self.programs.set_rows(episode, observation, padded, rows)
+            rows = self._first_episodes(ids, *self._begin_again(episode, padded))
+            if self.num_envs <= FEW:  # to compile takes longer than it saves
+                episode, observation = on_cpu(with_rows((episode, observation), ids, rows))
+            else:
+                episode, observation = self.programs.set_rows((episode, observation), padded, rows)
         return episode, observation
+
+    def _begin_again(self, episode: Episode[Any], ids: np.ndarray) -> tuple[ResetState[Any], Array]:
+        """Starts and keys of the episodes that follow in the environments `ids`; rows past the end mean nothing."""
+        if not self.task.restarts_alike:
+            return self.programs.begin_again(episode.key, episode.task_state, ids)
+        return self.programs.begin(on_cpu(np.asarray(episode.key)[np.minimum(ids, self.num_envs - 1)]))
 
     def _first_episodes(
         self, ids: np.ndarray, start: ResetState[Any], keys: Array
