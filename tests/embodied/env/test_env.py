@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch
 import embodied
 from embodied.errors import ActionError, EmbodiedError
 from tests.kit.toy_tasks import Speck
-from tests.kit.worlds import toy_world
+from tests.kit.worlds import jitted, toy_world, world
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
@@ -38,3 +39,21 @@ def test_an_environment_ends_when_closed(engine: str) -> None:
         env.step(action)
     with pytest.raises(EmbodiedError, match=r"reset\(\) after close\(\)"):
         env.reset()
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_of_few_environments_those_that_end_begin_by_their_own_keys(engine: str) -> None:
+    """Few restart by the program that began them."""
+    env = world("swarm/hover", engine)
+    env.reset(seed=2)
+    lengths = torch.zeros(env.num_envs, dtype=torch.int64)
+    lengths[3] = env.max_episode_steps - 1
+    env.episode_length = lengths
+    key, before = np.array(env.episode.key), np.array(env.world().qpos)
+    step = env.step(torch.zeros(env.action_shape))
+    assert step.truncated.tolist() == [number == 3 for number in range(env.num_envs)]
+    start = jitted(env.task.reset)(jax.random.split(key[3])[0])
+    np.testing.assert_allclose(env.world().qpos[3], start.qpos, rtol=1e-6, atol=1e-6)
+    others = np.delete(np.array(env.world().qpos) - before, 3, 0)
+    assert np.abs(others).max() < 0.1
+    np.testing.assert_array_equal(env.episode_length, [0 if number == 3 else 1 for number in range(env.num_envs)])
