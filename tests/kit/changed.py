@@ -97,9 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     given = getattr(config, "workerinput", {}).get(KEY)
     selection = (
-        Selection(**given)
-        if given
-        else select(changed_files(config.option.changed), config.option.changed_seconds)
+        Selection(**given) if given else select(changed_files(config.option.changed), config.option.changed_seconds)
     )
     config.pluginmanager.register(Changed(selection), "changed")
 

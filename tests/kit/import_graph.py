@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.registry import join_content
+from tests.kit.budget import sharing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("embodied", "policies", "tasks", "sim2real")
@@ -81,7 +82,8 @@ def imported(scan: Scan, known: Mapping[str, Path]) -> Iterator[str]:
 @functools.cache
 def imports() -> dict[str, frozenset[str]]:
     """Module of the library -> the others that it imports."""
-    return {name: frozenset(imported(scanned(path), modules())) - {name} for name, path in modules().items()}
+    with sharing("imports of the library"):
+        return {name: frozenset(imported(scanned(path), modules())) - {name} for name, path in modules().items()}
 
 
 @functools.cache
@@ -100,6 +102,11 @@ def named(scan: Scan) -> set[str]:
 
 def scans() -> dict[str, Scan]:
     """Every module -> what it names; kept on disk, since parsing a thousand files takes longer than most tests."""
+    with sharing("imports of all files"):
+        return _scans()
+
+
+def _scans() -> dict[str, Scan]:
     kept: dict[str, Any] = json.loads(CACHE.read_text(encoding="utf-8")) if CACHE.exists() else {}
     found, keep = {}, {}
     for name, path in all_modules().items():
