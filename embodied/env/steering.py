@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.hooks import CommandRange
-from embodied.core.task import Task, TaskWrapper
+from embodied.core.task import TaskWrapper
 from embodied.core.world import Control, ResetState, StateT, World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
@@ -204,8 +204,3 @@ def _read(state: Any, command: CommandRange, agents: bool) -> Array:
     if command.rotation:
         value = rotation_vector_from_quat(value)
     return jnp.mean(value[(..., *command.index)]) if agents else value[command.index]
-
-
-def steered(task: Task[Any]) -> SteeredTask:
-    """The task, steered, if it is not already: what `embodied.make(..., wrappers=[steered])` takes."""
-    return task if isinstance(task, SteeredTask) else SteeredTask(task)

@@ -9,7 +9,7 @@ from typing import Any
 
 from embodied.core.task import has_expert
 from embodied.env.env import Env
-from embodied.env.steering import steered
+from embodied.env.steering import SteeredTask
 from embodied.env.trials import Trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, RunError
@@ -76,7 +76,7 @@ class PolicyCatalogue:
         in_trials = options.pop("episodes_per_trial", None)
         trials = [] if in_trials is None else [functools.partial(Trials, episodes=in_trials)]
         return make(
-            task, num_envs, self.engine, self.seed, device="cpu", config=needs.config, wrappers=[*trials, steered],
+            task, num_envs, self.engine, self.seed, device="cpu", config=needs.config, wrappers=[*trials, SteeredTask],
             **options,
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ import embodied
 from embodied.core.hooks import Timing
 from embodied.core.world import Control, Outcome, World
 from embodied.env.env import Env
-from embodied.env.steering import steered
+from embodied.env.steering import SteeredTask
 from embodied.viewer.contacts import ContactReader, contacts_of
 from tests.kit.toy_tasks import Speck, TaskState, Toy
 from tests.kit.worlds import build_env, toy_world
@@ -77,7 +77,7 @@ def test_each_environment_is_carried_by_its_own_weight() -> None:
 
 @pytest.mark.slow
 def test_a_robot_that_stands_is_carried_by_its_feet() -> None:
-    env = embodied.make("locomotion/go1-joystick-flat", 2, "mujoco", wrappers=[steered])
+    env = embodied.make("locomotion/go1-joystick-flat", 2, "mujoco", wrappers=[SteeredTask])
     env.reset(0)
     reader, carried = ContactReader(env), []
     for number in range(100):
