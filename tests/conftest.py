@@ -19,12 +19,8 @@ import pytest
 # ends the process at a flag that it does not know, as it may not in future.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0"
-    + (
-        " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-        if importlib.metadata.version("jaxlib").startswith("0.9.")
-        else ""
-    ),
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    + (" --xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.9.") else ""),
 )
 # Keep what was compiled, also the smallest programs: later files and the other worker compile many of the same. Of one
 # environment, cold, writing takes as long again as compiling; the whole run took 19 minutes with the cache, 23 without.
