@@ -18,13 +18,12 @@ from embodied.core.adr import AutomaticDomainRandomization
 from embodied.core.episode import SEEDS, whole_number
 from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
-from embodied.core.task import Task, TimeLimit
+from embodied.core.task import KEPT, Task, TimeLimit
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
 from embodied.env.trials import Trials
-from embodied.env.vectorized.base import KEPT
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.cameras import camera_config
@@ -57,6 +56,9 @@ def make(
     **overrides: Any,
 ) -> Env:
     """Build `num_envs` environments of the task `name`.
+
+    Environments of the same task and config share the task object and its compiled programs: change its model by
+    `wrappers`, such as `lambda task: task.rebuilt([edit])`, not in place.
 
     Args:
         name: Task, `family/name`; `python -m embodied.list` prints them.
@@ -185,7 +187,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _digest(model: mujoco.MjModel) -> bytes:
-    """What tells a model from one whose numbers differ."""
+    """Hash of all numbers of a model."""
     saved = np.empty(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, saved)
     return hashlib.sha256(saved.tobytes()).digest()

@@ -33,6 +33,7 @@ from embodied.errors import EmbodiedError, UnknownNameError, listing
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 RewardTerm: TypeAlias = tuple[float, Callable[[World, Any, Array], Array]]
 """Weight, and a function of world, state and action to the unweighted term, as `TaskHooks.rewards` has them."""
+KEPT = 8  # tasks whose compiled programs stay in a process, for whoever makes them again
 ADDED = 0x5EED  # folded into an episode's key, for draws beside the task's own
 ObservedTerm: TypeAlias = Callable[[World, Any], Array]
 """Function of world and state to an observed term."""

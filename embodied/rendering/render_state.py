@@ -18,12 +18,11 @@ from jax import Array
 
 from embodied.core.episode import Episode
 from embodied.core.randomization import Term, draw
-from embodied.core.task import Task
+from embodied.core.task import KEPT, Task
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 
 M = TypeVar("M")
-KEPT = 8  # tasks whose compiled function stays
 
 GEOM_APPEARANCE = {
     "geom_size": slice(0, 3),

@@ -22,6 +22,17 @@ from tests.kit.budget import sharing
 from tests.kit.toy_tasks import Ball
 
 NUM_ENVS = 8
+COMPILED: list[str] = []
+"""One entry for each program that XLA compiled or took from the disk."""
+
+
+def count_compilations(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    """Note every program that XLA compiles."""
+    if event.endswith("backend_compile_duration"):
+        COMPILED.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(count_compilations)
 
 
 @functools.cache

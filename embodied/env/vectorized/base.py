@@ -16,7 +16,6 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.world import World
 from embodied.env.vectorized.statistics import EpisodeTotals
 
-KEPT = 8  # tasks whose compiled programs stay, for whoever simulates them again
 FEW = 8  # environments whose first reset compiles sooner than what would draw one start at a time
 RenderStateFn = Callable[[World, Episode[Any]], Any]
 """A pure function of one environment: what a renderer needs to draw it (`embodied.rendering.render_state`)."""

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.episode import Episode, Transition
-from embodied.core.task import Task
+from embodied.core.task import KEPT, Task
 from embodied.core.world import World
 from embodied.engines.base import FusedEngine
 from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
@@ -20,7 +20,6 @@ from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.vec_env import POLICY
 from embodied.env.vectorized.base import (
     FEW,
-    KEPT,
     DivergedState,
     RenderStateFn,
     StepResult,

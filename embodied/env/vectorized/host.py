@@ -14,13 +14,12 @@ from jax import Array
 
 from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
-from embodied.core.task import Task
+from embodied.core.task import KEPT, Task
 from embodied.core.world import Control, ResetState, World
 from embodied.engines.base import HostEngine
 from embodied.env.functional import CHUNKS, rows_of, set_rows
 from embodied.env.vectorized.base import (
     FEW,
-    KEPT,
     DivergedState,
     RenderStateFn,
     StepResult,

@@ -23,7 +23,7 @@ from embodied.errors import SimulationError
 from embodied.storage.trees import flatten, unflatten
 from tests.kit.budget import sharing
 from tests.kit.toy_tasks import FIELDS, Ball, Lander, Speck, Watched
-from tests.kit.worlds import build_env, toy_task, toy_world
+from tests.kit.worlds import COMPILED, build_env, toy_task, toy_world
 
 N = 8
 ENGINES = ["rigid", "mujoco", "mjx-jax", "mjx-warp", "pybullet", "brax"]
@@ -45,17 +45,6 @@ ALL = [case(engine) for engine in ENGINES]
 
 
 pytestmark = pytest.mark.timeout(280)
-
-COMPILED: list[str] = []
-
-
-def count_compilations(event: str, duration_secs: float, **kwargs: str | int) -> None:
-    """Note every program that XLA compiles."""
-    if event.endswith("backend_compile_duration"):
-        COMPILED.append(event)
-
-
-jax.monitoring.register_event_duration_secs_listener(count_compilations)
 
 
 def toy_of(engine: str) -> Any:
