@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-import pytest
 
 LINK = """<link name="{name}"><inertial><origin xyz="0 0 -.1"/><mass value="{mass}"/>
 <inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial>{shape}</link>"""
@@ -184,23 +179,3 @@ def biped(**changes: str) -> str:
             joint(f"{side}_elbow", f"{side}_upper_arm", f"{side}_forearm", at="0 0 -.25", axis="1 0 0", effort="20"),
         ]
     return f'<?xml version="1.0"?><robot name="b">{"".join(parts)}</robot>'
-
-
-@pytest.fixture(scope="module", autouse=True)
-def posed_once() -> Iterator[None]:
-    """For a module that imports it: the pose in which a robot stands is searched for once, not for each copy."""
-    from embodied.robot import robot
-
-    whole, found = robot.standing_pose, {}
-
-    def pose(tree: Any, legs: Any) -> np.ndarray:
-        model = tree.model
-        shape = (model.body_pos, model.body_mass, model.jnt_axis, model.jnt_range)
-        key = tree.joints, *(part.tobytes() for part in shape)
-        if key not in found:
-            found[key] = whole(tree, legs)
-        return found[key].copy()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(robot, "standing_pose", pose)
-        yield

@@ -25,7 +25,6 @@ from sim2real.twins import make_twin
 from sim2real.twins.joints import JointTwin
 from sim2real.twins.own_robot import BY_PLACE, Groups
 from tests.kit.robots import arm, quadruped
-from tests.kit.robots import posed_once as posed_once
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -41,7 +41,6 @@ from tests.kit.bundles import contract_of
 from tests.kit.commands import refused
 from tests.kit.fakes import given
 from tests.kit.robots import arm, biped, quadruped
-from tests.kit.robots import posed_once as posed_once
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -6,8 +6,8 @@ import itertools
 
 import mujoco
 import numpy as np
-from scipy.optimize import least_squares
 
+from embodied.robot.derivation.chain import Chain, least_squares
 from embodied.robot.derivation.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
 
 BEND = {4: 0.8, 2: 0.97}  # number of legs -> height of the hip over the foot, of the leg's whole length
@@ -18,8 +18,11 @@ BALANCES = 3  # solutions for two legs: bending them moves the centre of mass
 ASIDE = 0.3  # of a leg's length: further to the side than this a neutral leg's foot does not stay
 STEPS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6)  # rad by which an arm's joint is turned to bring it out of the body
 APART = 0.005  # m that shapes may be inside each other
+ALIKE = 1e-9  # m^2, between costs of poses of which the first is as good as any
 PATTERNS = (0.0, 0.5, -0.5, 1.0, -1.0)  # rad of pitch joints from which the search begins
+ASKEW = 1e-3  # rad or m, by which every joint is off where a search begins: no slope leads out of a plane of symmetry
 BENT = (0.3, 1.0, -1.0)  # rad, the same of an arm
+DOWN = np.array([0.0, 0.0, -1.0])
 AHEAD, UP = 0.55, 0.35  # of an arm's length beyond its first joint: where the tip is, from that joint's foot
 TURNED, LOWERED = 0.1, 1.0  # lengths: what a hand that does not point down weighs, and an elbow that is not above it
 ELBOW = 0.25, 0.75  # of the length: where an arm's elbow is
@@ -47,32 +50,20 @@ def standing_pose(tree: Tree, legs: tuple[Limb, ...]) -> np.ndarray:
     data = mujoco.MjData(model)
     place(model, data, tree.joints, pose)
     goals = [_Goal(tree, leg, data, len(legs)) for leg in legs]
-    patterns = list(itertools.product(PATTERNS, repeat=min(3, *(len(goal.pitch) for goal in goals))))
+    patterns = np.array(list(itertools.product(PATTERNS, repeat=min(3, *(len(goal.pitch) for goal in goals)))))
+    order = {joint: index for index, joint in enumerate(tree.joints)}
     for _ in range(BALANCES if len(legs) == 2 else 1):
         place(model, data, tree.joints, pose)
         mujoco.mj_comPos(model, data)
         for goal in goals:
             goal.balance(data)
-        pose, pattern = _solved(tree, goals, data, pose, patterns)
-        patterns = [pattern]
+        found = [goal.solve(data, patterns) for goal in goals]
+        costs = np.sum([cost for cost, _ in found], axis=0)
+        best = int(np.argmax(costs < costs.min() + ALIKE))
+        for goal, (_, angles) in zip(goals, found, strict=True):
+            pose[[order[joint] for joint in goal.leg.joints]] = angles[best]
+        patterns = patterns[best : best + 1]
     return _apart(tree, legs, pose)
-
-
-def _solved(
-    tree: Tree, goals: list[_Goal], data: mujoco.MjData, pose: np.ndarray, patterns: list[tuple[float, ...]]
-) -> tuple[np.ndarray, tuple[float, ...]]:
-    """The pose with the legs where their goals are, and the pattern from which it was found."""
-    best: tuple[float, list[np.ndarray], tuple[float, ...]] | None = None
-    for pattern in patterns:
-        solutions = [goal.solve(data, pattern) for goal in goals]
-        cost = sum(cost for cost, _ in solutions)
-        if best is None or cost < best[0] - 1e-9:
-            best = cost, [angles for _, angles in solutions], pattern
-    assert best is not None
-    pose, order = pose.copy(), {joint: index for index, joint in enumerate(tree.joints)}
-    for goal, angles in zip(goals, best[1], strict=True):
-        pose[[order[joint] for joint in goal.leg.joints]] = angles
-    return pose, best[2]
 
 
 def _apart(tree: Tree, legs: tuple[Limb, ...], pose: np.ndarray) -> np.ndarray:
@@ -142,8 +133,8 @@ def reaching_pose(tree: Tree, tip: str) -> np.ndarray:
     goal = _Reach(tree, tip, data, pose)
     order = {joint: index for index, joint in enumerate(tree.joints)}
     patterns = itertools.product(BENT, repeat=min(len(goal.pitch), 3))
-    solutions = [goal.solve(data, pattern) for pattern in patterns]
-    pose[[order[joint] for joint in goal.joints]] = min(solutions, key=lambda found: found[0])[1]
+    costs, angles = goal.solve(data, np.array(list(patterns)))
+    pose[[order[joint] for joint in goal.joints]] = angles[costs.argmin()]
     return pose
 
 
@@ -188,24 +179,31 @@ class _Reach:
         """(3,) m."""
         return data.xpos[self.body] + data.xmat[self.body].reshape(3, 3) @ self.point
 
-    def solve(self, data: mujoco.MjData, pattern: tuple[float, ...]) -> tuple[float, np.ndarray]:
-        """Cost and angles (n,) of the arm, from pitch joints bent by `pattern`."""
-        start = self.neutral.copy()
-        for index, angle in zip(self.pitch, pattern, strict=False):
-            start[index] += angle
-        inside = np.clip(start, self.low + 1e-6, self.high - 1e-6)
+    def solve(self, data: mujoco.MjData, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Costs (k,) and angles (k, n) of the arm, from pitch joints bent by `patterns` (k, p)."""
+        chain, length, n = Chain(self.model, data, self.joints), self.length, len(self.joints)
+        foot, elbows = self.tip(data), [self.joints.index(joint) for joint in self.elbows]
+        rest = np.diag(np.full(n, NEUTRAL * length))
 
-        def residuals(angles: np.ndarray) -> np.ndarray:
-            place(self.model, data, self.joints, angles)
-            tip, anchors = self.tip(data), data.xanchor[list(self.joints)]
-            hand = tip - min(anchors[::-1], key=lambda anchor: np.linalg.norm(tip - anchor) < 0.05 * self.length)
-            away = hand / max(float(np.linalg.norm(hand)), 1e-9) - np.array([0.0, 0.0, -1.0])
-            low = [max(tip[2] + ABOVE * self.length - data.xanchor[self.elbows, 2].max(), 0.0)]
-            rest = NEUTRAL * self.length * (angles - self.neutral)
-            return np.concatenate([tip - self.target, TURNED * self.length * away, LOWERED * np.array(low), rest])
+        def residuals(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            chain.place(angles)
+            tip, rows = chain.point(foot), np.arange(len(angles))
+            by_tip = chain.slopes(tip, n)
+            near = np.linalg.norm(tip[:, None] - chain.anchors, axis=-1) < 0.05 * length
+            wrist = n - 1 - np.argmin(near[:, ::-1], axis=1)
+            hand = tip - chain.anchors[rows, wrist]
+            by_hand = by_tip - chain.slopes(chain.anchors[rows, wrist], wrist)
+            far = np.maximum(np.linalg.norm(hand, axis=1), 1e-9)[:, None]
+            along = hand / far
+            across = (np.eye(3) - along[:, :, None] * along[:, None]) / far[..., None]
+            elbow = np.array(elbows)[chain.anchors[:, elbows, 2].argmax(1)]
+            low = tip[:, 2:] + ABOVE * length - chain.anchors[rows, elbow, 2:]
+            by_low = (by_tip - chain.slopes(chain.anchors[rows, elbow], elbow))[:, 2:]
+            left = [tip - self.target, TURNED * length * (along - DOWN), LOWERED * np.maximum(low, 0.0)]
+            slopes = [by_tip, TURNED * length * across @ by_hand, LOWERED * by_low * (low > 0)[..., None]]
+            return _with_rest(left, slopes, angles - self.neutral, rest)
 
-        found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)
-        return float(found.cost), found.x
+        return least_squares(residuals, _bent(self.neutral, self.pitch, patterns), self.low, self.high)
 
 
 class _Goal:
@@ -252,19 +250,37 @@ class _Goal:
         body, point = self.foot
         return data.xpos[body] + data.xmat[body].reshape(3, 3) @ point
 
-    def solve(self, data: mujoco.MjData, pattern: tuple[float, ...]) -> tuple[float, np.ndarray]:
-        """Cost and angles (n,) of the leg, from pitch joints bent by `pattern`."""
-        start = self.neutral.copy()
-        for index, angle in zip(self.pitch, pattern, strict=False):
-            start[index] += angle
-        inside = np.clip(start, self.low + 1e-6, self.high - 1e-6)
+    def solve(self, data: mujoco.MjData, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Costs (k,) and angles (k, n) of the leg, from pitch joints bent by `patterns` (k, p)."""
+        joints = self.leg.joints
+        chain, hip = Chain(self.model, data, joints), joints.index(self.hip)
+        foot, axes = self.foot_position(data), data.xmat[self.leg.end].reshape(3, 3)
+        rest = np.diag(self.weights * self.length)
 
-        def residuals(angles: np.ndarray) -> np.ndarray:
-            place(self.model, data, self.leg.joints, angles)
-            away = self.foot_position(data) - data.xanchor[self.hip]
-            turned = data.xmat[self.leg.end].reshape(3, 3) - self.upright if self.flat else np.zeros((3, 3))
-            far = self.weights * self.length * (angles - self.neutral)
-            return np.concatenate([(away - self.wanted), self.length * turned[2] * 0.5, far])
+        def residuals(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            chain.place(angles)
+            ends, hips = chain.point(foot), chain.anchors[:, hip]
+            left, slopes = [ends - hips - self.wanted], [chain.slopes(ends, len(joints)) - chain.slopes(hips, hip)]
+            if self.flat:
+                upright = chain.turn @ axes
+                turned = np.cross(chain.axes[:, None], np.swapaxes(upright, 1, 2)[:, :, None])[..., 2]
+                left.append(0.5 * self.length * (upright[:, 2] - self.upright[2]))
+                slopes.append(0.5 * self.length * turned * ~chain.slides[:, 0])
+            return _with_rest(left, slopes, angles - self.neutral, rest)
 
-        found = least_squares(residuals, inside, bounds=(self.low, self.high), max_nfev=60)
-        return float(found.cost), found.x
+        return least_squares(residuals, _bent(self.neutral, self.pitch, patterns), self.low, self.high)
+
+
+def _bent(neutral: np.ndarray, pitch: list[int], patterns: np.ndarray) -> np.ndarray:
+    """(k, n) rad or m: almost the neutral angles (n,), the first pitch joints bent by each of `patterns` (k, p)."""
+    starts = np.tile(neutral + ASKEW, (len(patterns), 1))
+    starts[:, pitch[: patterns.shape[1]]] += patterns
+    return starts
+
+
+def _with_rest(
+    left: list[np.ndarray], slopes: list[np.ndarray], away: np.ndarray, rest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals (k, m) and Jacobians (k, m, n) with those of joints `away` (k, n) from neutral, weighed by `rest`."""
+    slopes = [*slopes, np.broadcast_to(rest, (len(away), *rest.shape))]
+    return np.concatenate([*left, away @ rest], axis=1), np.concatenate(slopes, axis=1)
