@@ -64,7 +64,7 @@ def arrange_objects(
         spin = np.array([[math.cos(yaw), -math.sin(yaw), 0], [math.sin(yaw), math.cos(yaw), 0], [0, 0, 1]])
         corners = half[:2] + random.uniform(*how.gap) / 2
         spot = _free_spot(corners, spin, taken, random)
-        taken.append(_rectangle(corners, spin, spot))
+        taken.append(_rectangle(corners, spin) + spot)
         placed.append(_at(item, (*spot, half[2] + ABOVE), spin @ turn))
         top = max(top, 2 * float(half[2]))
     order = {id(entry.item): entry for entry in placed}
@@ -100,25 +100,28 @@ def _free_spot(
 ) -> tuple[float, float]:
     """The point nearest to the middle, in one of some random directions, where a rectangle meets none that is there."""
     angles = random.uniform(-math.pi, math.pi, DIRECTIONS)
-    for distance, angle in ((d, a) for d in itertools.count(0.0, STEP) for a in angles):
-        x, y = distance * math.cos(angle), distance * math.sin(angle)
-        ours = _rectangle(corners, spin, (x, y))
-        if all(_apart(ours, other) for other in taken):
+    ways = np.array([(math.cos(angle), math.sin(angle)) for angle in angles])
+    ours, others = _rectangle(corners, spin), np.reshape(taken, (-1, 4, 2))
+    for distance in itertools.count(0.0, STEP):
+        spots = distance * ways
+        free = _apart((ours + spots[:, None])[:, None], others).all(axis=1)
+        if free.any():
+            x, y = spots[free.argmax()].tolist()
             return x, y
     raise AssertionError("a plane has room for everything")
 
 
-def _rectangle(half: np.ndarray, spin: np.ndarray, spot: Sequence[float]) -> np.ndarray:
-    """(4, 2) m, corners in order."""
+def _rectangle(half: np.ndarray, spin: np.ndarray) -> np.ndarray:
+    """(4, 2) m, corners in order, around the middle."""
     signs = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
-    return signs * half @ spin[:2, :2].T + np.asarray(spot)
+    return signs * half @ spin[:2, :2].T
 
 
-def _apart(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether an edge of one of two rectangles separates them."""
+def _apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(...) whether an edge of one of two rectangles (..., 4, 2) separates them."""
+    apart = np.zeros((), bool)
     for corners in (first, second):
-        for edge in (corners[1] - corners[0], corners[2] - corners[1]):
-            ours, others = first @ edge, second @ edge
-            if ours.max() < others.min() or others.max() < ours.min():
-                return True
-    return False
+        for edge in (corners[..., 1, :] - corners[..., 0, :], corners[..., 2, :] - corners[..., 1, :]):
+            ours, others = (np.einsum("...ij,...j->...i", points, edge) for points in (first, second))
+            apart = apart | (ours.max(-1) < others.min(-1)) | (others.max(-1) < ours.min(-1))
+    return apart

@@ -80,7 +80,7 @@ class ObjectSpec:
     @functools.cached_property
     def properties(self) -> MassProperties:
         """Mass, centre and inertia of the union of the parts, overlaps counted once."""
-        points, weights = self._filled()
+        points, weights = _filled(self.parts)
         if self.shell is not None:
             weights = weights * (self.distance(points) > -self.shell)
         weights = weights * (self.mass / weights.sum())
@@ -92,26 +92,28 @@ class ObjectSpec:
     @functools.cached_property
     def volume(self) -> float:
         """m^3 of the union of the parts, a shell's hollow included."""
-        return float(self._filled()[1].sum())
+        return float(_filled(self.parts)[1].sum())
 
-    def _filled(self) -> tuple[Points, np.ndarray]:
-        """Points (n, 3) inside, and the volume (n,) m^3 for which each stands."""
-        # All eight octants alike: what is symmetric has its centre of mass exactly in the middle.
-        unit = (SIGNS[:, None] * low_discrepancy(SAMPLES)).reshape(-1, 3)
-        points, weights = [], []
-        for part in self.parts:
-            inside = unit * part.half @ part.rotation.T + np.array(part.pos)
-            inside = inside[part.distance(inside) <= 0]
-            # A point that lies in k parts is drawn k times.
-            shared = np.sum([other.distance(inside) <= 1e-12 for other in self._touching(part)], axis=0)
-            points.append(inside)
-            weights.append(part.volume / len(inside) / shared)
-        return np.concatenate(points), np.concatenate(weights)
 
-    def _touching(self, part: Part) -> list[Part]:
-        """The parts whose bounding boxes meet that of one of them, itself included."""
+@functools.lru_cache(maxsize=8)
+def _filled(parts: tuple[Part, ...]) -> tuple[Points, np.ndarray]:
+    """Points (n, 3) inside any part, and the volume (n,) m^3 for which each stands; kept, for two properties need it.
+
+    All eight octants are alike: what is symmetric has its centre of mass exactly in the middle.
+    """
+    unit = (SIGNS[:, None] * low_discrepancy(SAMPLES)).reshape(-1, 3)
+    points, weights = [], []
+    for number, part in enumerate(parts):
+        inside = unit * part.half @ part.rotation.T + np.array(part.pos)
+        inside = inside[part.distance(inside) <= 0]
         low, high = part.bounds
-        return [p for p in self.parts if (p.bounds[0] <= high).all() and (p.bounds[1] >= low).all()]
+        others = parts[:number] + parts[number + 1 :]
+        touching = [p for p in others if (p.bounds[0] <= high).all() and (p.bounds[1] >= low).all()]
+        # A point that lies in k parts is drawn k times.
+        drawn = np.sum([np.ones(len(inside)), *(other.distance(inside) <= 1e-12 for other in touching)], axis=0)
+        points.append(inside)
+        weights.append(part.volume / len(inside) / drawn)
+    return np.concatenate(points), np.concatenate(weights)
 
 
 def object_spec(

@@ -11,6 +11,7 @@ nothing needs a renderer or a compiled model. For a whole scene with a robot in 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -126,11 +127,7 @@ class Camera:
     @property
     def rays(self) -> np.ndarray:
         """(height * width, 3) unit directions through the pixels' middles, in the world, row by row from the top."""
-        scale = self._scale
-        right = (np.arange(self.width) + 0.5 - self.width / 2) * scale
-        up = (self.height / 2 - np.arange(self.height) - 0.5) * scale
-        grid = np.stack([*np.meshgrid(right, up), -np.ones((self.height, self.width))], -1).reshape(-1, 3)
-        return grid / np.linalg.norm(grid, axis=-1, keepdims=True) @ matrix(self.quat).T
+        return _rays(self)
 
     def pixels(self, points: Points) -> np.ndarray:
         """(n, 2) where points (n, 3) m of the world, before the camera, are in the picture: from its left and its top.
@@ -153,6 +150,18 @@ class Camera:
     def _scale(self) -> float:
         """Side of a pixel at distance 1."""
         return 2 * math.tan(math.radians(self.fovy) / 2) / self.height
+
+
+@functools.lru_cache(maxsize=4)
+def _rays(camera: Camera) -> np.ndarray:
+    """`Camera.rays`, kept for the next picture."""
+    scale = camera._scale
+    right = (np.arange(camera.width) + 0.5 - camera.width / 2) * scale
+    up = (camera.height / 2 - np.arange(camera.height) - 0.5) * scale
+    grid = np.stack([*np.meshgrid(right, up), -np.ones((camera.height, camera.width))], -1).reshape(-1, 3)
+    rays = grid / np.linalg.norm(grid, axis=-1, keepdims=True) @ matrix(camera.quat).T
+    rays.flags.writeable = False
+    return rays
 
 
 def surface_cloud(item: ObjectSpec, count: int, seed: int = 0) -> Cloud:

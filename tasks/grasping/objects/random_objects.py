@@ -5,6 +5,8 @@ Every fifth seed is held out: `random_objects(n)` never gives one of them, `rand
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from embodied.errors import EmbodiedError
@@ -32,6 +34,7 @@ def random_objects(count: int, held_out: bool = False, first: int = 0) -> tuple[
     return tuple(random_object(seed) for _, seed in zip(range(count), chosen, strict=False))
 
 
+@functools.lru_cache(maxsize=1024)
 def random_object(seed: int) -> ObjectSpec:
     """The object of a seed, which is not negative: always the same, standing on its largest end."""
     if seed < 0:

@@ -92,8 +92,11 @@ def _scene(robot: Robot, arm: PreparedArm) -> mujoco.MjModel:
 
 def _pairs(model: mujoco.MjModel, data: mujoco.MjData) -> frozenset[tuple[int, int]]:
     """Pairs of bodies that touch."""
-    touching = [contact.geom for contact in data.contact if contact.dist < 0]
-    return frozenset((int(a), int(b)) for a, b in (np.sort(model.geom_bodyid[geoms]) for geoms in touching))
+    if not data.ncon:
+        return frozenset()
+    contacts = data.contact
+    bodies = np.sort(model.geom_bodyid[contacts.geom[contacts.dist < 0]], axis=1)
+    return frozenset((a, b) for a, b in bodies.tolist())
 
 
 def _kept(pos: np.ndarray, foot: np.ndarray, touching: list[frozenset[tuple[int, int]]]) -> np.ndarray:
