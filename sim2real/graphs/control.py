@@ -90,8 +90,8 @@ class ControlGraph:
         """
         plain = nominal(task)
         draws = draws_of(plain)
-        first = _Step(plain, policy, draws, Sources(plain.model), {}, limits, group)
-        fixed = first.constants()
+        first = _Step(plain, None, draws, Sources(plain.model), {}, limits, group)
+        fixed = first.constants()  # these and the joints are the same whatever acts
         used = first.closed(whole=())[0].kept
         names = Sources(plain.model).joints
         needed = {names[place] for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())} | set(joints)
