@@ -17,9 +17,10 @@ from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
 from embodied.evaluation.contributions import contributions, most_coalitions
+from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import adaptation, evaluate_suite, overall
+from embodied.evaluation.suites import evaluate_suite
 from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names

@@ -22,7 +22,7 @@ import embodied
 from embodied import cli
 from embodied.core.episode import Transition
 from embodied.env.functional import EnvState, FunctionalEnv
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 
 Parameters = list[tuple[Array, Array]]
 

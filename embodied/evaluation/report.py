@@ -13,7 +13,8 @@ from embodied.evaluation import page as pages
 from embodied.evaluation.charts import Line, chart
 from embodied.evaluation.learning_curves import BINS, COLOURS, binned
 from embodied.evaluation.page import Html
-from embodied.evaluation.suites import Rows, overall
+from embodied.evaluation.rates import overall
+from embodied.evaluation.suites import Rows
 from embodied.evaluation.tables import interval, percent
 from embodied.registry import Suite
 

@@ -13,10 +13,7 @@ from torch import Tensor
 from embodied.env.env import Env
 from embodied.env.trials import ended_episode, episodes_per_trial
 from embodied.env.vec_env import PolicyFunction
-
-Z95 = 1.959964  # 97.5 % quantile of the normal distribution
-EPISODE = "episode"
-"""Name of the values that say which of its trial an episode is, from 1."""
+from embodied.evaluation.rates import EPISODE, Z95, wilson
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,16 +64,6 @@ class Evaluation:
     def _only(self, chosen: Tensor) -> Evaluation:
         values = {name: value[chosen] for name, value in self.values.items()}
         return dataclasses.replace(self, episodes=int(chosen.sum()), values=values)
-
-
-def wilson(successes: int, count: int) -> tuple[float, float]:
-    """95 % interval of a proportion (Wilson 1927), sound also at 0 and 1."""
-    if not count:
-        return 0.0, 1.0
-    rate, z2 = successes / count, Z95**2
-    middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
-    half = Z95 * math.sqrt(rate * (1 - rate) / count + z2 / (4 * count**2)) / (1 + z2 / count)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def evaluate(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embodied.cli import Table, number
-from embodied.evaluation.suites import overall, overall_by_episode
+from embodied.evaluation.rates import overall, overall_by_episode
 
 
 def evaluation_rows(summary: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:

@@ -18,8 +18,9 @@ from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard, listing
 from embodied.evaluation.learning_curves import called
+from embodied.evaluation.rates import wilson
 from embodied.evaluation.ratings import DRAWS, RESAMPLES, Ratings, rate
-from embodied.evaluation.rollouts import evaluate, wilson
+from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.ladder.picture import draw
 from embodied.registry import Suite, TaskEntry, join_content

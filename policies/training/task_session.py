@@ -15,8 +15,9 @@ from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
 from embodied.evaluation import tables
+from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import adaptation, evaluate_suite, make_suite, overall, told_of
+from embodied.evaluation.suites import evaluate_suite, make_suite, told_of
 from embodied.factory import make
 from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import task_names

@@ -11,7 +11,7 @@ import torch
 from embodied import cli
 from embodied.errors import guard
 from embodied.evaluation import tables
-from embodied.evaluation.suites import overall
+from embodied.evaluation.rates import overall
 from embodied.storage.runs import Run
 from policies.vla.data.demonstrations import EpisodeSelection, load_demonstrations
 from policies.vla.data.normalization import Normalization

@@ -8,7 +8,7 @@ import numpy as np
 
 from embodied.evaluation import page as pages
 from embodied.evaluation.page import Html
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 from embodied.evaluation.tables import decimals
 from sim2real.failures.failure_map import FailureMap
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from embodied.evaluation.rollouts import Evaluation, wilson
+from embodied.evaluation.rates import wilson
+from embodied.evaluation.rollouts import Evaluation
 
 
 def question_rates(asked: Tensor, ambiguous: Tensor) -> dict[str, float]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 from policies.vla.comparison.trajectories import Trajectory
 
 PARTLY_OPEN = (0.05, 0.9)  # gripper opening that may be around an object: neither closed nor open

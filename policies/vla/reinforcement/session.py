@@ -9,7 +9,8 @@ from typing import Any
 
 from embodied import cli
 from embodied.evaluation import tables
-from embodied.evaluation.suites import Rows, overall
+from embodied.evaluation.rates import overall
+from embodied.evaluation.suites import Rows
 from embodied.factory import make
 from embodied.registry import Suite
 from embodied.storage.checkpoints import Checkpoint

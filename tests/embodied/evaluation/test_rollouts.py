@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import embodied
-from embodied.evaluation.rollouts import EPISODE, Evaluation, evaluate
+from embodied.evaluation.rates import EPISODE
+from embodied.evaluation.rollouts import Evaluation, evaluate
 from policies.policy import random_policy
 from tests.kit.task_file import SOUND
 

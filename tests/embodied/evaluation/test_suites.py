@@ -16,8 +16,8 @@ import torch
 from embodied import evaluate, train
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.evaluation.rollouts import wilson
-from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite, overall
+from embodied.evaluation.rates import overall, wilson
+from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite
 from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
