@@ -5,9 +5,9 @@
     python -m benchmarks.mutants --commit REV --json FILE            those of another one
     python -m benchmarks.mutants --again FILE --marks "slow and not gpu" --json OTHER       slow tests on what survived
 
-One run finds which tests execute each changed line; it is kept in `runs/mutants`. Then each line is changed in turn:
-the two files of tests nearest to it run, then some of all tests that execute it, then their whole files, since what
-was compiled for one test serves the next, then, with `--whole`, all tests. What fails is to pass without the change. A
+Each line is changed in turn, and the files of tests nearest to it by their names run. For what survives those, one run
+finds which tests execute each line (kept in `runs/mutants`): some of them run, then their whole files, since what was
+compiled for one test serves the next, then, with `--whole`, all tests. What fails is to pass without the change. A
 result that is there is gone on with.
 """
 
@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,10 @@ from embodied import cli
 from embodied.errors import EmbodiedError, guard
 
 LIMIT = 5400  # s of one run of tests: a mutant that makes them hang is caught
-NEAREST = 2  # files of tests that run first
+NEAREST = 4  # files of tests that run first
 MOST_TESTS = 60  # tests that execute a line and run then; those of as many modules as possible
+Rounds = Callable[[Mutant], list[list[str]]]
+"""Which tests run for a mutant, one choice after the other until something fails; an empty one is all tests."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,67 +73,83 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         survived = survivors(settings.again)
         mutants = [mutant for mutant in mutants if survived is None or mutant.name in survived]
-        tests = [[] for _ in mutants] if survived is not None else known_tests(copy, mutants, settings)
-    rows = done_before(settings.json)
-    names = {row["mutant"] for row in rows}
-    waiting = queue.SimpleQueue[tuple[Mutant, list[str]]]()
-    for mutant, those in zip(mutants, tests, strict=True):
-        if mutant.name not in names:
-            waiting.put((mutant, those))
-    with concurrent.futures.ThreadPoolExecutor(settings.jobs) as pool:
-        for ended in [pool.submit(try_all, waiting, rows, len(mutants), settings) for _ in range(settings.jobs)]:
-            ended.result()
-    cli.show(f"{sum(row['caught'] for row in rows)} of {len(rows)} caught")
+        files = sorted(str(path.relative_to(copy)) for path in copy.glob("tests/**/test_*.py"))
+        result = Result(settings.json, len(mutants))
+        left = try_all(result.missing(mutants), lambda mutant: [by_distance(mutant, files)[:NEAREST]], result, settings)
+        tests = known_tests(copy, left, settings) if left and survived is None else {}
+    for mutant in try_all(left, lambda mutant: rounds(mutant, tests.get(mutant.name, []), settings), result, settings):
+        result.add(mutant, None, 0.0)
+    cli.show(f"{sum(row['caught'] for row in result.rows)} of {len(result.rows)} caught")
     return 0
 
 
-def try_all(
-    waiting: queue.SimpleQueue[tuple[Mutant, list[str]]], rows: list[dict[str, Any]], count: int, settings: Settings
-) -> None:
-    """Try mutants in a copy of one's own until none waits; each is written at once."""
+class Result:
+    """What was found, in a file that is written after each mutant and gone on with."""
+
+    def __init__(self, file: Path | None, count: int) -> None:
+        self.file, self.count = file, count
+        there = file is not None and file.exists()
+        self.rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rows"] if there else []
+
+    def missing(self, mutants: Sequence[Mutant]) -> list[Mutant]:
+        """Those that have no row yet."""
+        names = {row["mutant"] for row in self.rows}
+        return [mutant for mutant in mutants if mutant.name not in names]
+
+    def add(self, mutant: Mutant, caught: str | None, seconds: float) -> None:
+        """Note which test, if any, caught a mutant, and write all of them."""
+        row = {"mutant": mutant.name, "caught": caught is not None, "by": caught, "seconds": round(seconds)}
+        self.rows.append(row)
+        cli.say(f"{len(self.rows)}/{self.count} {'caught' if caught else 'SURVIVED'} {mutant.name}")
+        caught_all = sum(row["caught"] for row in self.rows)
+        values = {"mutants": len(self.rows), "caught": caught_all, "rows": self.rows}
+        cli.write_result(self.file, cli.command_line("benchmarks.mutants"), values)
+
+
+def try_all(mutants: Sequence[Mutant], choose: Rounds, result: Result, settings: Settings) -> list[Mutant]:
+    """Try mutants side by side and note those that are caught; the others are returned."""
+    waiting = queue.SimpleQueue[Mutant]()
+    for mutant in mutants:
+        waiting.put(mutant)
+    with concurrent.futures.ThreadPoolExecutor(settings.jobs) as pool:
+        workers = [pool.submit(try_next, waiting, choose, result, settings) for _ in range(settings.jobs)]
+        return [mutant for worker in workers for mutant in worker.result()]
+
+
+def try_next(waiting: queue.SimpleQueue[Mutant], choose: Rounds, result: Result, settings: Settings) -> list[Mutant]:
+    """Try mutants in a copy of one's own until none waits; those that survive are returned."""
+    survived: list[Mutant] = []
+    if waiting.empty():
+        return survived
     with checkout(settings.commit) as copy:
         while True:
             try:
-                mutant, tests = waiting.get_nowait()
+                mutant = waiting.get_nowait()
             except queue.Empty:
-                return
+                return survived
             begun = time.monotonic()
-            caught = catching(copy, mutant, tests, settings)
-            if caught is not None and "::" in caught and first_failure(copy, [caught], settings) is not None:
+            caught = catching(copy, mutant, choose(mutant), settings)
+            if caught is None:
+                survived.append(mutant)
+                continue
+            if "::" in caught and first_failure(copy, [caught], settings) is not None:
                 raise EmbodiedError(f"{caught} fails without a change, too")
-            rows.append(
-                {
-                    "mutant": mutant.name,
-                    "reached_by": len(tests),
-                    "caught": caught is not None,
-                    "by": caught,
-                    "seconds": round(time.monotonic() - begun),
-                }
-            )
-            cli.say(f"{len(rows)}/{count} {'caught' if caught else 'SURVIVED'} {mutant.name}")
-            result = {"mutants": len(rows), "caught": sum(row["caught"] for row in rows), "rows": rows}
-            cli.write_result(settings.json, cli.command_line("benchmarks.mutants"), result)
+            result.add(mutant, caught, time.monotonic() - begun)
 
 
-def done_before(file: Path | None) -> list[dict[str, Any]]:
-    """Rows of a result that is there."""
-    return json.loads(file.read_text(encoding="utf-8"))["rows"] if file is not None and file.exists() else []
-
-
-def known_tests(copy: Path, mutants: Sequence[Mutant], settings: Settings) -> list[list[str]]:
-    """Which tests execute each line, kept for who goes on."""
+def known_tests(copy: Path, mutants: Sequence[Mutant], settings: Settings) -> dict[str, list[str]]:
+    """Which tests execute each line, by the mutant's name, kept for who goes on."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], cwd=copy, capture_output=True, text=True, check=True
     ).stdout.strip()
     kept = ROOT / "runs" / "mutants" / f"{commit}-{settings.seed}-{settings.marks.replace(' ', '_')}.json"
-    if not kept.exists():
+    known: dict[str, list[str]] = json.loads(kept.read_text()) if kept.exists() else {}
+    if any(mutant.name not in known for mutant in mutants):
         found = reached(copy, mutants, ["-n", str(settings.jobs), "-m", settings.marks])
+        known = {mutant.name: tests for mutant, tests in zip(mutants, found, strict=True)}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(
-            json.dumps({mutant.name: tests for mutant, tests in zip(mutants, found, strict=True)}, indent=1)
-        )
-    by_name = json.loads(kept.read_text())
-    return [by_name[mutant.name] for mutant in mutants]
+        kept.write_text(json.dumps(known, indent=1))
+    return known
 
 
 def survivors(file: Path | None) -> set[str] | None:
@@ -141,13 +159,13 @@ def survivors(file: Path | None) -> set[str] | None:
     return {row["mutant"] for row in json.loads(file.read_text(encoding="utf-8"))["rows"] if not row["caught"]}
 
 
-def catching(copy: Path, mutant: Mutant, tests: Sequence[str], settings: Settings) -> str | None:
+def catching(copy: Path, mutant: Mutant, choices: Sequence[list[str]], settings: Settings) -> str | None:
     """The first test that fails where the line is changed, or None."""
     path = copy / mutant.file
     sound = path.read_text(encoding="utf-8")
     path.write_text(mutant.applied(sound), encoding="utf-8")
     try:
-        for chosen in rounds(mutant, tests, settings):
+        for chosen in choices:
             failed = first_failure(copy, chosen, settings)
             if failed is not None:
                 return failed
@@ -156,21 +174,24 @@ def catching(copy: Path, mutant: Mutant, tests: Sequence[str], settings: Setting
         path.write_text(sound, encoding="utf-8")
 
 
+def by_distance(mutant: Mutant, files: Iterable[str]) -> list[str]:
+    """Files of tests, nearest to a line first: by their name, then by their folder."""
+
+    def distance(test: str) -> tuple[bool, int]:
+        stem, folders = Path(mutant.file).stem, Path(mutant.file).parent.parts
+        shared = len([part for part in folders if part in Path(test).parts])
+        return stem not in Path(test).stem, -shared
+
+    return sorted(files, key=distance)
+
+
 def rounds(mutant: Mutant, tests: Sequence[str], settings: Settings) -> list[list[str]]:
-    """What runs, one after the other, until something fails."""
-    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-    files.sort(key=lambda file: distance(mutant.file, file))
+    """What runs for a mutant that the nearest files do not catch, of the tests that execute its line."""
+    files = by_distance(mutant, dict.fromkeys(test.partition("::")[0] for test in tests))
     of_file = {file: [test for test in tests if test.startswith(f"{file}::")] for file in files}
     spread = [test for turn in range(MOST_TESTS) for file in files for test in of_file[file][turn : turn + 1]]
-    chosen = [files[:NEAREST], spread[:MOST_TESTS], files] if tests else []
+    chosen = [spread[:MOST_TESTS], files] if tests else []
     return [*chosen, []] if settings.whole or settings.again else chosen
-
-
-def distance(file: str, test: str) -> tuple[bool, int]:
-    """How far a file of tests is from what it may test: by its name, then by its folder."""
-    stem, folders = Path(file).stem, Path(file).parent.parts
-    shared = len([part for part in folders if part in Path(test).parts])
-    return stem not in Path(test).stem, -shared
 
 
 def first_failure(copy: Path, chosen: Sequence[str], settings: Settings) -> str | None:
