@@ -88,8 +88,9 @@ class Result:
 
     def __init__(self, file: Path | None, count: int) -> None:
         self.file, self.count = file, count
-        there = file is not None and file.exists()
-        self.rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rows"] if there else []
+        self.rows: list[dict[str, Any]] = []
+        if file is not None and file.exists():
+            self.rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
 
     def missing(self, mutants: Sequence[Mutant]) -> list[Mutant]:
         """Those that have no row yet."""

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.parts import Feature
+from embodied.math.tracing import traced_once
 
 
 class Kind(StrEnum):
@@ -50,6 +51,7 @@ FORESIGHT = 1.0  # s; what comes nearest later is not yet a threat
 MISS = 0.2  # m
 
 
+@traced_once("kind")
 def entity_rows(kind: Kind, offset: Array, velocity: Array, size: Array | float, present: Array) -> Array:
     """Rows (..., WIDTH) of entities of one kind.
 

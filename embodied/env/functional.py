@@ -50,6 +50,9 @@ class FunctionalEnv:
 
     def __init__(self, task: Task[Any], engine: FusedEngine[Any]) -> None:
         self.task, self.engine = task, engine
+        # Traced once for all programs of an environment.
+        self._start, self._world = jax.jit(engine.start), jax.jit(engine.world)
+        self._step = jax.jit(engine.step, static_argnums=2)
 
     def __repr__(self) -> str:
         return f"FunctionalEnv({self.task!r} on {self.engine.name}: action {self.action_shape})"
@@ -114,17 +117,17 @@ class FunctionalEnv:
 
     def world(self, state: EnvState[Any]) -> World:
         """The joints and named sensors, as the task reads them."""
-        return self.engine.world(state.physics)
+        return self._world(state.physics)
 
     def move(self, state: EnvState[Any], action: Array) -> EnvState[Any]:
         """The first half of `step`: the clipped action's command, and the physics under it."""
-        task, engine, substeps = self.task, self.engine, self.task.timing.substeps
-        command, episode = episodes.before(task, engine.world(state.physics), state.episode, action)
+        task, substeps = self.task, self.task.timing.substeps
+        command, episode = episodes.before(task, self._world(state.physics), state.episode, action)
 
         def run(state: EnvState[Any], count: int) -> EnvState[Any]:
-            control, episode = episodes.apply_action(task, engine.world(state.physics), state.episode, command)
+            control, episode = episodes.apply_action(task, self._world(state.physics), state.episode, command)
             # Without the barrier XLA's CPU compiler computes a stacked vector's parts once per element that uses them.
-            return EnvState(engine.step(state.physics, jax.lax.optimization_barrier(control), count), episode)
+            return EnvState(self._step(state.physics, jax.lax.optimization_barrier(control), count), episode)
 
         commanded = EnvState(state.physics, episode)
         if not task.applies_every_substep:
@@ -133,13 +136,13 @@ class FunctionalEnv:
 
     def after(self, state: EnvState[Any], action: Array) -> tuple[EnvState[Any], Transition]:
         """The second half of `step`: rewards, outcome and observation of the state that the physics led to."""
-        transition, episode = episodes.after(self.task, self.engine.world(state.physics), state.episode, action)
+        transition, episode = episodes.after(self.task, self._world(state.physics), state.episode, action)
         return EnvState(state.physics, episode), transition
 
     def _first(self, start: ResetState[Any], key: Array) -> tuple[EnvState[Any], dict[str, Array]]:
         """State and first observation of a new episode."""
-        physics = self.engine.start(start)
-        episode, observation = episodes.first(self.task, self.engine.world(physics), start.task_state, key)
+        physics = self._start(start)
+        episode, observation = episodes.first(self.task, self._world(physics), start.task_state, key)
         return EnvState(physics, episode), observation
 
 

@@ -18,6 +18,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from embodied.errors import closest, listing
+from embodied.math.tracing import traced_once
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -121,12 +122,17 @@ def tolerance(
     if _known(margin) and not np.all(np.greater_equal(margin, 0.0)):
         raise ValueError(f"margin is {margin}; expected a number >= 0")
 
-    x, lower, upper, margin = (jnp.asarray(value) for value in (x, lower, upper, margin))
+    quantity, low, high, fall = (jnp.asarray(value) for value in (x, lower, upper, margin))
+    return _tolerance(quantity, low, high, fall, sigmoid, float(value_at_margin))
+
+
+@traced_once("sigmoid", "value_at_margin")
+def _tolerance(x: Array, lower: Array, upper: Array, margin: Array, sigmoid: Sigmoid, value_at_margin: float) -> Array:
     inside = (lower <= x) & (x <= upper)
     distance = jnp.where(inside, 0.0, jnp.maximum(lower - x, x - upper))
     # Not a plain 0 or 1, so that a NaN in x is still seen.
     hard = jnp.where(distance > 0.0, 0.0, 1.0 - distance)
-    soft = _fall_off(sigmoid, distance / jnp.where(margin > 0.0, margin, 1.0), float(value_at_margin))
+    soft = _fall_off(sigmoid, distance / jnp.where(margin > 0.0, margin, 1.0), value_at_margin)
     return jnp.where(margin > 0.0, soft, hard)
 
 

@@ -21,6 +21,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from embodied.math.tracing import traced_once
+
 __all__ = [
     "euler_from_quat",
     "matrix_from_quat",
@@ -70,6 +72,7 @@ def _arctan2(y: Array, x: Array) -> Array:
 # The group: product, inverse, action on vectors.
 
 
+@traced_once()
 def quat_multiply(a: Array, b: Array) -> Array:
     """Product of two quaternions: the rotation `b` followed by the rotation `a`.
 
@@ -94,6 +97,7 @@ def quat_multiply(a: Array, b: Array) -> Array:
     )
 
 
+@traced_once()
 def quat_conjugate(quat: Array) -> Array:
     """Inverse of a unit quaternion: world to body where `quat` is body to world.
 
@@ -106,6 +110,7 @@ def quat_conjugate(quat: Array) -> Array:
     return quat * np.array([1, -1, -1, -1])
 
 
+@traced_once()
 def quat_normalize(quat: Array) -> Array:
     """Scale a quaternion to unit length.
 
@@ -118,6 +123,7 @@ def quat_normalize(quat: Array) -> Array:
     return quat * jax.lax.rsqrt(jnp.sum(jnp.square(quat)))
 
 
+@traced_once()
 def quat_rotate(quat: Array, vector: Array) -> Array:
     """Turn a vector from body to world coordinates.
 
@@ -144,6 +150,7 @@ def quat_rotate(quat: Array, vector: Array) -> Array:
     )
 
 
+@traced_once()
 def quat_rotate_inverse(quat: Array, vector: Array) -> Array:
     """Turn a vector from world to body coordinates, as a sensor fixed to the body reads it.
 
@@ -157,6 +164,7 @@ def quat_rotate_inverse(quat: Array, vector: Array) -> Array:
     return quat_rotate(quat_conjugate(quat), vector)
 
 
+@traced_once()
 def up_vector(quat: Array) -> Array:
     """The body's z axis in world coordinates; its last entry is the cosine of the tilt.
 
@@ -173,6 +181,7 @@ def up_vector(quat: Array) -> Array:
 # Other forms of a rotation.
 
 
+@traced_once()
 def matrix_from_quat(quat: Array) -> Array:
     """Rotation matrix of a quaternion.
 
@@ -198,6 +207,7 @@ def matrix_from_quat(quat: Array) -> Array:
     ).reshape(3, 3)
 
 
+@traced_once()
 def quat_from_matrix(matrix: Array) -> Array:
     """Quaternion of a rotation matrix, without loss of accuracy at any angle.
 
@@ -228,6 +238,7 @@ def quat_from_matrix(matrix: Array) -> Array:
     return quat_normalize(jnp.where(largest[0] < 0.0, -largest, largest))
 
 
+@traced_once()
 def quat_from_axis_angle(axis: Array, angle: ArrayLike) -> Array:
     """Quaternion of a turn about an axis.
 
@@ -243,6 +254,7 @@ def quat_from_axis_angle(axis: Array, angle: ArrayLike) -> Array:
     return jnp.stack([jnp.cos(half), x, y, z])
 
 
+@traced_once()
 def quat_from_rotation_vector(vector: Array) -> Array:
     """Exponential map: the quaternion of a rotation vector. Smooth at zero.
 
@@ -264,6 +276,7 @@ def quat_from_rotation_vector(vector: Array) -> Array:
     return jnp.stack([w, scale * x, scale * y, scale * z])
 
 
+@traced_once()
 def rotation_vector_from_quat(quat: Array) -> Array:
     """Logarithm: the shortest rotation vector of a quaternion. Smooth at zero.
 
@@ -287,6 +300,7 @@ def rotation_vector_from_quat(quat: Array) -> Array:
     return jnp.stack([scale * x, scale * y, scale * z])
 
 
+@traced_once()
 def quat_from_rpy(rpy: Array) -> Array:
     """Quaternion of roll, pitch and yaw about the world's fixed axes: R = Rz(yaw) Ry(pitch) Rx(roll).
 
@@ -312,6 +326,7 @@ def quat_from_rpy(rpy: Array) -> Array:
     )
 
 
+@traced_once()
 def rpy_from_quat(quat: Array) -> Array:
     """Roll, pitch and yaw about the world's fixed axes: R = Rz(yaw) Ry(pitch) Rx(roll).
 
@@ -353,6 +368,7 @@ def _wrapped(angle: Array) -> Array:
     return jnp.where(angle > jnp.pi, angle - turn, jnp.where(angle < -jnp.pi, angle + turn, angle))
 
 
+@traced_once()
 def quat_from_euler(euler: Array) -> Array:
     """Quaternion of intrinsic x-y'-z'' Euler angles: R = Rx(e0) Ry(e1) Rz(e2).
 
@@ -369,6 +385,7 @@ def quat_from_euler(euler: Array) -> Array:
     return quat_conjugate(quat_from_rpy(-euler))
 
 
+@traced_once()
 def euler_from_quat(quat: Array) -> Array:
     """Intrinsic x-y'-z'' Euler angles: R = Rx(e0) Ry(e1) Rz(e2), as MJCF's `euler` by default.
 
@@ -384,6 +401,7 @@ def euler_from_quat(quat: Array) -> Array:
     return -rpy_from_quat(quat_conjugate(quat))
 
 
+@traced_once()
 def yaw_from_quat(quat: Array) -> Array:
     """Heading: the angle from the world's x axis to the body's x axis, both seen from above.
 
@@ -397,6 +415,7 @@ def yaw_from_quat(quat: Array) -> Array:
     return _arctan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)
 
 
+@traced_once()
 def quat_from_yaw(yaw: ArrayLike) -> Array:
     """Quaternion of a turn about the world's z axis.
 
@@ -411,12 +430,14 @@ def quat_from_yaw(yaw: ArrayLike) -> Array:
     return jnp.stack([jnp.cos(half), zero, zero, jnp.sin(half)])
 
 
+@traced_once()
 def wxyz_from_xyzw(quat: Array) -> Array:
     """Reorder a quaternion of PyBullet, ROS or SciPy (x, y, z, w) into MuJoCo's order (w, x, y, z)."""
     x, y, z, w = quat
     return jnp.stack([w, x, y, z])
 
 
+@traced_once()
 def xyzw_from_wxyz(quat: Array) -> Array:
     """Reorder a quaternion of MuJoCo (w, x, y, z) into the order of PyBullet, ROS or SciPy (x, y, z, w)."""
     w, x, y, z = quat
@@ -426,6 +447,7 @@ def xyzw_from_wxyz(quat: Array) -> Array:
 # Motion and difference.
 
 
+@traced_once()
 def quat_integrate(quat: Array, angvel_b: Array, dt: ArrayLike) -> Array:
     """Orientation after turning for `dt` at a constant body angular velocity; exact at any rate.
 
@@ -442,6 +464,7 @@ def quat_integrate(quat: Array, angvel_b: Array, dt: ArrayLike) -> Array:
     return quat_normalize(quat_multiply(quat, quat_from_rotation_vector(angvel_b * dt)))
 
 
+@traced_once()
 def quat_error(quat: Array, target: Array) -> Array:
     """Rotation vector that takes `quat` to `target` along the shortest way, in the body frame of `quat`.
 
@@ -460,6 +483,7 @@ def quat_error(quat: Array, target: Array) -> Array:
     return rotation_vector_from_quat(quat_multiply(quat_conjugate(quat), target))
 
 
+@traced_once()
 def quat_angle(quat: Array, target: Array) -> Array:
     """Angle between two orientations.
 
@@ -474,6 +498,7 @@ def quat_angle(quat: Array, target: Array) -> Array:
     return 2.0 * jnp.arctan2(_norm(x * x + y * y + z * z), jnp.abs(w))
 
 
+@traced_once()
 def slerp(start: Array, end: Array, fraction: ArrayLike) -> Array:
     """Orientation on the shortest turn from `start` to `end`, at constant angular speed.
 
@@ -493,6 +518,7 @@ def slerp(start: Array, end: Array, fraction: ArrayLike) -> Array:
 # Random orientations.
 
 
+@traced_once()
 def random_quat(key: Array) -> Array:
     """An orientation drawn uniformly from all orientations.
 
@@ -510,6 +536,7 @@ def random_quat(key: Array) -> Array:
     return jnp.stack([low * jnp.sin(first), low * jnp.cos(first), high * jnp.sin(second), high * jnp.cos(second)])
 
 
+@traced_once()
 def random_tilt(key: Array, max_angle: ArrayLike) -> Array:
     """A tilt away from upright: a turn about a random horizontal axis, without a turn about z.
 

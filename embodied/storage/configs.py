@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -23,6 +24,12 @@ UNSAVED = ("out", "resume", "json", "watch", "seeds", "config_file")
 NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
+@functools.lru_cache(maxsize=256)
+def _hints(kind: type) -> Mapping[str, Any]:
+    """The annotations of a dataclass; they are text, and evaluating it takes longer than what is done with them."""
+    return typing.get_type_hints(kind)
+
+
 def override(config: Any, overrides: dict[str, Any]) -> Any:
     """`config` with some fields replaced; members of enumerations may be given by their values, as text.
 
@@ -35,7 +42,7 @@ def override(config: Any, overrides: dict[str, Any]) -> Any:
             guess = alternatives(map(repr, suggestions(field, known)))
             hint = f"; did you mean {guess}?" if guess else ""
             raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
-    hints = typing.get_type_hints(type(config))
+    hints = _hints(type(config))
     named = {field: _members(hints[field], value, field) for field, value in overrides.items()}
     try:
         return dataclasses.replace(config, **named)
@@ -129,7 +136,7 @@ def _is_whole(value: Any) -> bool:
 def _dataclass(kind: type, value: Any, where: str) -> Any:
     if not isinstance(value, Mapping):
         raise RunError(f"{where} is {value!r}; expected the fields of {kind.__name__}")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     known = [field.name for field in dataclasses.fields(kind)]
     if unknown := sorted(set(value) - set(known)):
         raise RunError(f"{where} has unknown fields {listing(unknown)}; {kind.__name__} has {listing(known)}")

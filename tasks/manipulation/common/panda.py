@@ -22,6 +22,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from embodied.math.tracing import traced_once
+
 ASSET = "robots/panda/panda.xml"
 ARM_JOINTS = tuple(f"joint{i}" for i in range(1, 8))
 """Names of the joints and of their position servos."""
@@ -104,6 +106,7 @@ Gram: TypeAlias = tuple[tuple[Array, ...], ...]
 System: TypeAlias = tuple[Gram, tuple[Array, ...]]
 
 
+@traced_once("fingertip")
 def tcp_pose(joints: Array, fingertip: float = FINGERTIP) -> tuple[Array, Array]:
     """Where the middle between the fingertips is, and how the hand is turned.
 
@@ -121,6 +124,7 @@ def tcp_pose(joints: Array, fingertip: float = FINGERTIP) -> tuple[Array, Array]
     return jnp.stack(pos), jnp.stack([axis[i] for i in range(3) for axis in axes]).reshape(3, 3)
 
 
+@traced_once()
 def jacobian(joints: Array) -> Array:
     """Geometric Jacobian: velocity of the tcp per joint velocity.
 
@@ -136,6 +140,7 @@ def jacobian(joints: Array) -> Array:
     return jnp.stack([*_cross(axes, _minus(pos, origins)), *axes])
 
 
+@traced_once("dt", "fingertip")
 def follow(
     joints: Array,
     target_pos: Array,
@@ -190,6 +195,7 @@ def follow(
     return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
 
 
+@traced_once("dt")
 def eased(joints: Array, speeds: Array, wanted: Array, dt: float = CONTROL_DT) -> tuple[Array, Array]:
     """Next joint targets on the way to `wanted` whose speeds change no faster than the joints' maker allows.
 
