@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-import embodied
 from embodied.errors import ActionError, EmbodiedError
 from tests.kit.toy_tasks import Speck
-from tests.kit.worlds import jitted, toy_world, world
+from tests.kit.worlds import build_toy, jitted, toy_world
 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
@@ -31,11 +30,11 @@ def test_an_environment_describes_its_observations_and_episodes(engine: str) -> 
 
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
 def test_an_environment_ends_when_closed(engine: str) -> None:
-    with embodied.make("swarm/hover", 2, engine) as env:
+    with build_toy(Speck, engine, 8) as env:
         action = torch.zeros(env.action_shape)
     env.close()
     assert "closed" in repr(env)
-    with pytest.raises(ActionError, match=r"step\(\) after close\(\) of swarm/hover"):
+    with pytest.raises(ActionError, match=r"step\(\) after close\(\) of Speck"):
         env.step(action)
     with pytest.raises(EmbodiedError, match=r"reset\(\) after close\(\)"):
         env.reset()
@@ -44,7 +43,7 @@ def test_an_environment_ends_when_closed(engine: str) -> None:
 @pytest.mark.parametrize("engine", ["rigid", "mujoco"])
 def test_of_few_environments_those_that_end_begin_by_their_own_keys(engine: str) -> None:
     """Few restart by the program that began them."""
-    env = world("swarm/hover", engine)
+    env = toy_world(Speck, engine, 8)
     env.reset(seed=2)
     lengths = torch.zeros(env.num_envs, dtype=torch.int64)
     lengths[3] = env.max_episode_steps - 1
