@@ -21,6 +21,7 @@ from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
 from policies.imitation import demonstrations as demonstrations_file
+from policies.networks.config import Architecture
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import PPOConfig
@@ -29,11 +30,13 @@ from policies.training import launch, settings
 from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy, policy_from_checkpoint
 from sim2real.bundles.network import ExportError, Network
-from tasks.swarm.team.waypoints import WaypointConfig
+from tasks.swarm.team.training import WAYPOINTS
 from tests.kit import pusher, training
 from tests.kit.budget import sharing
 from tests.kit.learning import vectors
+from tests.kit.pushers import TEAM
 from tests.kit.training import NUM_ENVS, TASK
+from tests.kit.worlds import world
 
 SMALL = [*training.SMALL, "--evaluate-episodes", "0"]
 SAC = [*SMALL, "--algorithm", "sac", "--sac.unroll", "4", "--sac.warm-up", "32", "--sac.batch-size", "16",
@@ -213,28 +216,30 @@ def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_p
 
 
 def test_a_team_is_taught_by_its_script_and_teams_as_one_are_not(tmp_path, capsys):
-    out, agents = tmp_path / "run", 3
-    small = ["--num-envs", "4", "--config.agents", str(agents), "--evaluate-episodes", "0"]
-    learner = ["--algorithm", "dagger", "--dagger.unroll", "4", "--dagger.batch-size", "16"]
-    assert train.main(["swarm/swap", *small, *learner, "--steps", "96", "--out", str(out)]) == 0
+    out, small = tmp_path / "run", ["--num-envs", "4", "--evaluate-episodes", "0"]
+    learner = ["--algorithm", "dagger", "--dagger.unroll", "4", "--dagger.batch-size", "16", "--dagger.updates", "1"]
+    assert train.main([TEAM, *small, *learner, "--steps", "96", "--out", str(out)]) == 0
     policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
-    env = make("swarm/swap", 4, config=WaypointConfig(agents=agents))
-    assert (policy.kind, load_policy(out, env)(env.reset()).shape) == ("gaussian-entities", (4, agents, 4))
+    env = world(TEAM, "mujoco", 4)
+    assert (policy.kind, load_policy(out, env)(env.reset()).shape) == ("gaussian-mlp", (4, 3, 4))
     attack = ["--adversaries", "1", "--against", "zero", "--out", str(tmp_path / "other")]
     with pytest.raises(SystemExit):
-        train.main(["swarm/swap", *small, *learner, *attack, "--steps", "96"])
+        train.main([TEAM, *small, *learner, *attack, "--steps", "96"])
     assert "adviser='expert' advises each agent of a team, not teams as one" in capsys.readouterr().err
 
 
-def test_of_a_team_each_agent_is_recorded_by_itself(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["ppo", "dagger"])
+def test_teams_of_drones_learn_with_attention_over_what_is_around_each(name):
+    assert default_config(name, WAYPOINTS).actor.architecture is Architecture.ENTITIES
+
+
+def test_of_a_team_each_agent_is_recorded_by_itself(tmp_path):
     script, out = tmp_path / "mine.py", tmp_path / "recorded.safetensors"
     script.write_text("def follow(obs):\n    return obs['policy'][..., :4].clamp(-1, 1)\n")
-    maker = functools.partial(make, config=WaypointConfig(agents=3))
-    monkeypatch.setattr("embodied.factory.make", maker)
-    recorded = ["swarm/swap", "--policy", f"{script}:follow", "--engine", "rigid", "--num-envs", "4", "--failures"]
+    recorded = [TEAM, "--policy", f"{script}:follow", "--num-envs", "4", "--failures"]
     assert demonstrations.main([*recorded, "--episodes", "4", "--out", str(out)]) == 0
-    env = maker("swarm/swap", 4, "rigid")
-    seen = env.reset()[POLICY].flatten(0, 1)
+    env = world(TEAM, "mujoco", 4)
+    seen = env.reset(0)[POLICY].flatten(0, 1)
     steps = demonstrations_file.load(out, vectors(policy=seen.shape[1]), env.action_size)
     ended = (steps.terminated | steps.truncated)[:, 0].nonzero()[:, 0]
     assert len(ended) == 4 * 3

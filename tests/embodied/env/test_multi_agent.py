@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 import torch
 
-import embodied
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from policies.training.loading import load_policy
-from tasks.swarm.team.waypoints import WaypointConfig
-from tests.kit.budget import sharing
-
-
-@functools.cache
-def swap() -> embodied.Env:
-    """Four worlds of three agents, which every test resets."""
-    with sharing("swap of three, 4"):
-        env = embodied.make("swarm/swap", 4, "rigid", seed=0, config=WaypointConfig(agents=3))
-        env.reset()
-        env.step(torch.zeros(env.action_shape))
-    return env
+from tests.kit.pushers import TEAM
+from tests.kit.worlds import world
 
 
 def test_a_team_is_a_row_of_the_learner() -> None:
-    env = swap()
+    env = world(TEAM, "mujoco", 4)
     team = TeamEnv(env)
     size = env.observation_spec[POLICY].shape[1]
     assert (team.num_envs, team.team_size, team.action_size) == (4, 3, 12)
@@ -49,11 +36,11 @@ def test_a_team_is_a_row_of_the_learner() -> None:
 
 def test_a_team_has_no_mirror() -> None:
     with pytest.raises(EmbodiedError, match="expected an algorithm without symmetry"):
-        TeamEnv(swap()).mirror()
+        TeamEnv(world(TEAM, "mujoco", 4)).mirror()
 
 
 def test_a_policy_of_worlds_acts_for_each_agent_as_there() -> None:
-    env = swap()
+    env = world(TEAM, "mujoco", 4)
     its, expected = load_policy("expert", env), []
     observed = env.reset()
     for _ in range(2):

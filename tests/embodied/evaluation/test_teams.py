@@ -9,21 +9,21 @@ import pytest
 
 from embodied import evaluate
 from tests.kit.commands import refused
+from tests.kit.pushers import TEAM
 
-SWAP = ["swarm/swap", "--config.agents", "2", "--episodes", "2", "--num-envs", "2", "--engine", "rigid",
-        "--episode-steps", "20"]  # fmt: skip
+EVALUATED = [TEAM, "--episodes", "4", "--num-envs", "4"]
 pytestmark = pytest.mark.timeout(280)
 
 
 def evaluated(path: Path, *words: str) -> dict[str, object]:
-    assert evaluate.main([*SWAP, *words, "--json", str(path)]) == 0
+    assert evaluate.main([*EVALUATED, *words, "--json", str(path)]) == 0
     return json.loads(path.read_text())
 
 
 def test_agents_who_follow_one_policy_by_two_names_do_as_one_team(tmp_path: Path) -> None:
     whole = evaluated(tmp_path / "whole.json", "--policy", "zero")
-    parts = evaluated(tmp_path / "parts.json", "--team", "0=zero", "1=zero")
-    assert parts["policy"] == "0=zero 1=zero"
+    parts = evaluated(tmp_path / "parts.json", "--team", "0=zero", "rest=zero")
+    assert parts["policy"] == "0=zero rest=zero"
     assert (parts["return"], parts["success"]) == (whole["return"], whole["success"])
 
 
@@ -32,8 +32,8 @@ def test_contributions_add_up_to_what_the_team_earns_beyond_idle_agents(tmp_path
     result = evaluated(tmp_path / "team.json", "--policy", "random", "--contributions", "1")
     added = result["contributions"]
     assert isinstance(added, dict)
-    assert set(added) == {"agent_0", "agent_1"}
-    assert all(one["half"] == 0 for one in added.values())  # of two agents all orders are taken
+    assert set(added) == {"agent_0", "agent_1", "agent_2"}
+    assert all(one["half"] == 0 for one in added.values())  # of few agents all orders are taken
     # The random policy draws on from evaluation to evaluation, so the whole team's return is only about the same.
     total, earned = sum(one["value"] for one in added.values()), float(str(result["return"]))
     assert total == pytest.approx(earned - float(str(nobody["return"])), abs=0.3 * abs(earned) + 1)

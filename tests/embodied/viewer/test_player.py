@@ -14,6 +14,7 @@ from embodied.viewer.panel import Asked, Event, Readings
 from embodied.viewer.playback import PUSH_SECONDS, TRAVEL_SECONDS
 from embodied.viewer.player import Player, PlayerSettings
 from policies.training.choices import PolicyCatalogue
+from tests.kit.pushers import TEAM
 from tests.kit.task_file import mass
 
 HOVER = "swarm/hover"
@@ -27,7 +28,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def player(own: str) -> Iterator[Player]:
-    catalogue = PolicyCatalogue(given=[(own, "zero")])
+    catalogue = PolicyCatalogue("mujoco", given=[(own, "zero")])
     player = Player(catalogue, HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18090))
     player.open()
     yield player
@@ -39,7 +40,7 @@ def ask(player: Player, event: Event, value: object = None) -> None:
 
 
 def test_it_steps_shows_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    player = Player(PolicyCatalogue(), HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18091))
+    player = Player(PolicyCatalogue("mujoco"), HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18091))
     assert player.run() == 0
     assert player.simulated == pytest.approx(0.1)
     assert "http://localhost:" in capsys.readouterr().err
@@ -189,24 +190,24 @@ def test_where_nothing_can_be_steered_the_panel_says_so(player: Player) -> None:
 
 
 def test_a_person_acts_for_one_of_a_team_and_the_policy_for_the_others() -> None:
-    player = Player(PolicyCatalogue(), "swarm/swap", "shipped", PlayerSettings(2, pilot=2, port=18093))
+    player = Player(PolicyCatalogue(), TEAM, "expert", PlayerSettings(2, pilot=2, port=18093))
     try:
         player.open()
         playback = player._playback
-        own = player.catalogue.load("shipped", None, playback.env)(playback.obs)
+        own = player.catalogue.load("expert", None, playback.env)(playback.obs)
         assert player.pilot is not None
         player.pilot.deflection = np.array([1.0, -0.5, 0.25])
         told = playback.policy(playback.obs)
         np.testing.assert_allclose(told[0, 2], [1.0, -0.5, 0.25, 0.0])
-        others = [agent for agent in range(8) if agent != 2]
+        others = [0, 1]
         np.testing.assert_array_equal(told[0, others], own[0, others])
         assert (own[0, 2] - told[0, 2]).abs().max() > 0.1
         player.step()  # nobody touches anything
         np.testing.assert_array_equal(playback.policy(playback.obs)[0, 2], np.zeros(4))
         player.refresh()
-        assert "you act for agent 2 (W S: x, m/s, A D: y, m/s, Q E: z, m/s)" in player.panel.status.content
+        assert "you act for agent 2 (W S: x, N, A D: y, N, Q E: z, N)" in player.panel.status.content
         ask(player, Event.TASK, HOVER)
         assert player._note == "--pilot 2: swarm/hover has one robot; expected a task with that agent"
-        assert player.task == "swarm/swap"
+        assert player.task == TEAM
     finally:
         player.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,15 @@ from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv, check_minority
 from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import zero_policy
-from policies.registry import default_config
+from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer
 from policies.training.settings import Settings
-from tasks.swarm.team.training import WAYPOINTS
-from tasks.swarm.team.waypoints import WaypointConfig
+from tests.kit.pushers import TEAM
 
 
-def swap() -> Env:
-    """Four worlds of three drones."""
-    return make("swarm/swap", 4, "rigid", config=WaypointConfig(agents=3))
+def team() -> Env:
+    """Four worlds of three agents."""
+    return make(TEAM, 4, "mujoco", device="cpu")
 
 
 def constant(value: float):
@@ -45,7 +43,7 @@ def test_the_last_agents_follow_the_adversary() -> None:
 
 
 def test_adversaries_are_paid_what_the_team_loses() -> None:
-    env, twin = swap(), swap()
+    env, twin = team(), team()
     attack = AdversaryEnv(env, constant(0.3), 1)
     rows = attack.reset()
     obs = twin.reset()
@@ -60,7 +58,7 @@ def test_adversaries_are_paid_what_the_team_loses() -> None:
 
 
 def test_a_team_learns_beside_adversaries_in_a_share_of_its_worlds() -> None:
-    env, twin = swap(), swap()
+    env, twin = team(), team()
     attacked = AttackedEnv(env, constant(-0.2), 1, 0.5)
     rows, obs = attacked.reset(), twin.reset()[POLICY]
     own = torch.cat([obs[:2, :2].flatten(0, 1), obs[2:].flatten(0, 1)])  # the last agents of two worlds are no rows
@@ -77,9 +75,9 @@ def test_a_team_learns_beside_adversaries_in_a_share_of_its_worlds() -> None:
 
 
 def test_a_team_among_adversaries_resumes_exactly() -> None:
-    config = dataclasses.replace(default_config("ppo", WAYPOINTS), unroll=8, epochs=1, minibatches=2)
+    config = PPOConfig(unroll=8, epochs=1, minibatches=2)
     first, again = (
-        Trainer(AttackedEnv(swap(), constant(-0.2), 1, 0.5), config, total_steps=160, seed=0) for _ in range(2)
+        Trainer(AttackedEnv(team(), constant(-0.2), 1, 0.5), config, total_steps=160, seed=0) for _ in range(2)
     )
     first.iterate()
     again.load_state(first.state())
@@ -87,7 +85,7 @@ def test_a_team_among_adversaries_resumes_exactly() -> None:
 
 
 def test_every_agent_is_a_row_of_the_learner() -> None:
-    env, twin = swap(), swap()
+    env, twin = team(), team()
     rows = AgentsEnv(env)
     assert rows.num_envs == 12
     assert torch.equal(rows.reset()[POLICY], twin.reset()[POLICY].flatten(0, 1))
@@ -101,7 +99,7 @@ def test_every_agent_is_a_row_of_the_learner() -> None:
 
 
 def test_the_teams_return_leaves_adversaries_out() -> None:
-    env = swap()
+    env = team()
     everyone = evaluate(env, constant(-1.0), 4, scored=3).summary()
     assert everyone["team_return"] == pytest.approx(everyone["return"], rel=1e-4)
     some = evaluate(env, infiltrated(constant(-1.0), constant(0.3), 3, 1), 4, scored=2).summary()
@@ -109,19 +107,19 @@ def test_the_teams_return_leaves_adversaries_out() -> None:
 
 
 def test_a_learner_takes_adversaries_as_any_environment() -> None:
-    config = dataclasses.replace(default_config("ppo", WAYPOINTS), unroll=8, epochs=1, minibatches=2)
-    trainer = Trainer(AdversaryEnv(swap(), zero_policy(4), 2), config, total_steps=128, seed=0)
+    config = PPOConfig(unroll=8, epochs=1, minibatches=2)
+    trainer = Trainer(AdversaryEnv(team(), zero_policy(4), 2), config, total_steps=128, seed=0)
     metrics = trainer.iterate()
     assert metrics["kl"] >= 0
     tree = trainer.state()
-    again = Trainer(AdversaryEnv(swap(), zero_policy(4), 2), config, total_steps=128, seed=0)
+    again = Trainer(AdversaryEnv(team(), zero_policy(4), 2), config, total_steps=128, seed=0)
     again.load_state(tree)
     assert again.iterate()["kl"] == trainer.iterate()["kl"]
 
 
 def test_minorities_only() -> None:
     with pytest.raises(EmbodiedError, match="--adversaries 3: expected 1 to 2 of the task's 3 agents"):
-        AdversaryEnv(swap(), zero_policy(4), 3)
+        AdversaryEnv(team(), zero_policy(4), 3)
     with pytest.raises(EmbodiedError, match="--adversaries 1: this task has one robot"):
         check_minority(1, None)
     with pytest.raises(ValueError, match="this task has one robot and no axis of agents"):
@@ -129,14 +127,14 @@ def test_minorities_only() -> None:
 
 
 def test_who_attacks_and_who_learns_to_bear_it_is_said_on_the_command_line(tmp_path: Path) -> None:
-    words = ["swarm/swap", "--config.agents", "3", "--num-envs", "4", "--adversaries", "1", "--evaluate-episodes", "0"]
+    words = [TEAM, "--num-envs", "4", "--adversaries", "1", "--evaluate-episodes", "0"]
     words += ["--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"]
     attack, team = tmp_path / "attack", tmp_path / "team"
     paid = ["--against", "zero", "--steps", "16", "--out", str(attack)]
     assert train.main([*words, *paid]) == 0
     among = ["--adversary", str(attack), "--adversary-share", "0.5", "--steps", "40", "--out", str(team)]
     assert train.main([*words, *among]) == 0
-    assert Run.open(team).load().step == 40  # four steps of the ten drones that learn
+    assert Run.open(team).load().step == 40  # four steps of the ten agents that learn
 
 
 @pytest.mark.parametrize(

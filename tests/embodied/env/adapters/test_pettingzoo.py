@@ -14,15 +14,13 @@ import embodied
 from embodied.env.adapters.pettingzoo import PettingZooEnv, agent_names, parallel_env
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
-from tasks.swarm.team.waypoints import WaypointConfig
-
-CONFIG = WaypointConfig(agents=3)
+from tests.kit.pushers import TEAM
 
 
 @pytest.fixture(scope="module")
 def env() -> PettingZooEnv:
     """Shared by all; each test resets it with a seed."""
-    env = parallel_env("swarm/swap", engine="rigid", config=CONFIG)
+    env = parallel_env(TEAM)
     env.reset()
     env.env.episode_length = torch.tensor([env.env.max_episode_steps - 1])
     env.step({agent: np.zeros(4, np.float32) for agent in env.agents})
@@ -53,7 +51,7 @@ def test_a_seed_decides_the_start_and_a_reset_without_one_takes_the_next(env: Pe
 
 @pytest.mark.slow
 def test_seeds_decide_everything() -> None:
-    parallel_seed_test(lambda: parallel_env("swarm/swap", engine="rigid", config=CONFIG), num_cycles=3)
+    parallel_seed_test(lambda: parallel_env(TEAM), num_cycles=3)
 
 
 def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None:
@@ -104,8 +102,8 @@ def test_messages(env: PettingZooEnv) -> None:
     with pytest.raises(UnknownNameError, match="agent_7"):
         env.action_space("agent_7")
     with pytest.raises(UnknownNameError, match="human"):
-        parallel_env("swarm/swap", engine="rigid", render_mode="human")
+        parallel_env(TEAM, render_mode="human")
     with pytest.raises(EmbodiedError, match="num_envs=2: PettingZoo steps one world at a time"):
-        PettingZooEnv(embodied.make("swarm/swap", 2, "rigid", config=CONFIG))
+        PettingZooEnv(embodied.make(TEAM, 2))
     with pytest.raises(EmbodiedError, match="this task has one robot and no agents"):
         parallel_env("swarm/hover", engine="rigid")
