@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from embodied.core.hooks import CommandRange
+from embodied.rendering.meshes import body_parts
+from embodied.viewer import scene
 from embodied.viewer.panel import Asked, Event, Readings
 from embodied.viewer.playback import PUSH_SECONDS, TRAVEL_SECONDS
 from embodied.viewer.player import Player, PlayerSettings
@@ -18,12 +21,19 @@ from tests.kit.pushers import TEAM
 from tests.kit.task_file import mass
 
 HOVER = "swarm/hover"
+SHAPES = functools.cache(body_parts)
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A task of a file, which compiles in a moment."""
     return mass(tmp_path_factory.mktemp("own"))
+
+
+@pytest.fixture(autouse=True)
+def _shapes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every player shows the same drone."""
+    monkeypatch.setattr(scene, "body_parts", SHAPES)
 
 
 @pytest.fixture

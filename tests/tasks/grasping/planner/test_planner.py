@@ -51,9 +51,14 @@ def sugar():
     return planner_for(SUGAR, (0.0, 0.55, float(-SUGAR.bounds[0][2])))
 
 
-def test_the_arm_stands_at_the_pre_grasp_and_touches_nothing(sugar):
+@pytest.fixture(scope="module")
+def plan(sugar):
     planner, points, qpos = sugar
-    plan = planner.plan(points, VIEW.pos, qpos).plans[0]
+    return planner.plan(points, VIEW.pos, qpos).plans[0]
+
+
+def test_the_arm_stands_at_the_pre_grasp_and_touches_nothing(sugar, plan):
+    planner, _, qpos = sugar
     pos, quat = jitted(palm_frame(LEAP).palm)(np.asarray(plan.joints, np.float32))
     back, turned = plan.grasp.back(BACK)
     assert np.asarray(pos) == pytest.approx(back, abs=4e-3)
@@ -61,9 +66,8 @@ def test_the_arm_stands_at_the_pre_grasp_and_touches_nothing(sugar):
     assert not planner.clashes(plan.joints, qpos, plan.trajectory.preshape.joints)
 
 
-def test_something_in_the_way_is_seen(sugar):
-    planner, points, qpos = sugar
-    plan = planner.plan(points, VIEW.pos, qpos).plans[0]
+def test_something_in_the_way_is_seen(sugar, plan):
+    planner, _, qpos = sugar
     model = planner.model
     data = mujoco.MjData(model)
     for name, value in zip((f"joint{i}" for i in range(1, 8)), plan.joints, strict=True):
