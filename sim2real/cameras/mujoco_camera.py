@@ -64,7 +64,7 @@ def add_to(body: mujoco.MjsBody, name: str, camera: Camera, camera_to_body: np.n
     Args:
         body: Of a `mujoco.MjSpec`; its `worldbody` for a camera that stands still.
         name: Of the camera.
-        camera: Its distortion is left out, see `sim2real.cameras.rehearsal.Lens`.
+        camera: Its distortion is left out, see `sim2real.cameras.lens.Lens`.
         camera_to_body: (4, 4) in OpenCV's axes.
     """
     said = Attributes.of(camera, camera_to_body)

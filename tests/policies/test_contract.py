@@ -43,7 +43,8 @@ def test_it_solves_the_point_mass(name: str):
     trainer = train(toy(256 if on_policy else 32), SOLVING[name], total_steps=120_000 if on_policy else 16_000)
     success, mean_return = result_of(trainer.policy, toy)
     assert success > 0.95
-    assert mean_return > (-4.6 if on_policy else -5.0)  # -4.06 is the best; a random policy gets -20
+    least = -4.5 if name == "ppo" else -4.6 if on_policy else -5.0  # -4.06 is the best; a random policy gets -20
+    assert mean_return > least
 
 
 @pytest.mark.parametrize("name", RESUMED)
