@@ -21,16 +21,18 @@ from sim2real.robots.registry import ROBOTS, options_of
 from tests.kit.commands import refused, run
 from tests.kit.fakes import FakeRobot, Sway, leg
 
+pytestmark = pytest.mark.usefixtures("collector")
 HOVER = "swarm/hover"
 FAST = ["--no-realtime", "--soft-start", "0", "--seconds", "0.4"]
 
 
-def test_a_run_is_logged_and_reported(tmp_path, capsys):
+def test_a_run_is_logged_and_reported(tmp_path, capsys, collector):
     from sim2real.logs.mcap_log import read
 
     log, result = tmp_path / "run.mcap", tmp_path / "run.json"
     words = [HOVER, "--robot", "mujoco", *FAST, "--command", "0", "0", "2", "--log", str(log), "--json", str(result)]
     assert deploy.main([*words, "--latency", "0.004", "--mismatch", "0.5"]) == 0
+    assert [call[0] for call in collector.mock_calls] == ["collect", "freeze", "unfreeze"]
     said = capsys.readouterr().out
     for word in ("swarm/hover on mujoco", "whole", "mean position error", "deadlines", "jitter"):
         assert word in said

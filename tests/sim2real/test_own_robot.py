@@ -44,7 +44,7 @@ from tests.kit.robots import arm, biped, quadruped
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-pytestmark = pytest.mark.timeout(280)
+pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("collector")]
 
 TASK = "locomotion/velocity"
 FAST = ["--no-realtime", "--soft-start", "0.1", "--seconds", "0.3", "--safety.max-tilt", "1.5"]

@@ -1,5 +1,6 @@
 """A team is rehearsed as a whole: each robot by a loop of its own, on one clock, seeing itself as the first."""
 
+import copy
 import functools
 import threading
 from typing import Any
@@ -52,9 +53,17 @@ def teams(quick):
 KNOWN: dict[Any, Any] = {}
 
 
+def steady(task):
+    """Without variations, and with hooks that whoever compiles one again finds compiled."""
+    plain = copy.copy(nominal(task))
+    for name in ("reset", "process_action", "apply_action", "post_step", "seen_by"):
+        setattr(plain, name, jax.jit(getattr(plain, name)))
+    return plain
+
+
 @pytest.fixture(autouse=True)
 def _described_once(monkeypatch):
-    """Each simulation makes and describes its task anew, from resets that are traced again: here all have the same."""
+    """Each simulation makes and describes its task anew, with hooks that are traced again: here all have the same."""
 
     def once(whole):
         def known(task):
@@ -65,7 +74,7 @@ def _described_once(monkeypatch):
 
         return known
 
-    monkeypatch.setattr(step_model, "nominal", once(nominal))
+    monkeypatch.setattr(step_model, "nominal", once(steady))
     monkeypatch.setattr(describe_step, "_bounds", once(describe_step._bounds))
 
 
@@ -228,6 +237,7 @@ def test_one_robot_that_is_latched_leaves_the_others_flying(formation):
     assert [report.step for report in reports] == ["operator" if number == 2 else "" for number in range(8)]
 
 
+@pytest.mark.usefixtures("collector")
 def test_a_team_is_rehearsed_from_the_command_line(formation, tmp_path):
     words = [FORMATION, "--robot", "mujoco", "--seconds", ".1", "--log", str(tmp_path / "run.mcap")]
     result = deploy.run(deploy.parse([*words, "--no-realtime"]), formation)
