@@ -31,7 +31,7 @@ from tasks.grasping.hands.floating_hand import Mount
 from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.objects.object_spec import object_spec
 from tasks.grasping.objects.shapes import sphere
-from tests.kit.hooks import compiled, partly
+from tests.kit.hooks import compiled
 from tests.kit.scripts import hosted
 
 BASES = (HandOver, Catch, Pour)
@@ -52,6 +52,12 @@ def env_of(base: type, hand: str = "leap") -> Env:
     return Env(task, make_engine("mujoco", task, SMALL), SMALL, seed=0)
 
 
+@functools.cache
+def starts(base: type, hand: str = "leap") -> Any:
+    """How 64 episodes begin."""
+    return jax.device_get(jax.jit(jax.vmap(task_of(base, hand).reset))(jax.random.split(jax.random.key(0), 64)))
+
+
 def world_of(task: Any, qpos: Any) -> World:
     return World.posed(task.model, np.asarray(qpos), np.zeros(task.model.nv))
 
@@ -68,7 +74,8 @@ def first_world(base: type) -> tuple[Any, World, Any]:
 @pytest.mark.parametrize("hand", slow_hands)
 def test_what_is_held_at_the_start_stays_there_while_nothing_is_done(base: type, hand: str) -> None:
     task = task_of(base, hand)
-    found = hosted(task, round(1 / task.timing.control_dt), np.zeros(task.action_shape), count=SMALL, watched=False)
+    start, nothing = jax.tree.map(lambda leaf: leaf[:SMALL], starts(base, hand)), np.zeros(task.action_shape)
+    found = hosted(task, round(1 / task.timing.control_dt), nothing, count=SMALL, start=start, watched=False)
     assert not (found.failure | found.success).any()
     place = np.asarray(found.worlds["object_pos"])
     assert np.linalg.norm(place[-1] - place[0], axis=1).max() < 0.02
@@ -99,22 +106,18 @@ def test_starts_without_variations_are_alike_and_with_them_are_not(base: type) -
     assert not first.model
     assert not task_of(base, "leap", "all").variations
     task = task_of(base)
-    draw = partly(jax.vmap(task.reset), lambda start: (start.qpos, start.model["body_mass"]))
-    qpos, mass = map(np.asarray, draw(jax.random.split(jax.random.key(0), 64)))
-    assert qpos.std(0).max() > 0.003
-    ratio = mass[:, task.model.body("object").id] / task.item.mass
+    assert starts(base).qpos.std(0).max() > 0.003
+    ratio = starts(base).model["body_mass"][:, task.model.body("object").id] / task.item.mass
     assert 0.8 <= ratio.min() < 0.9 < 1.1 < ratio.max() <= 1.2
 
 
 def test_the_objects_friction_decides_whatever_it_touches() -> None:
     task = task_of(Catch)
     data, layout = mujoco.MjData(task.model), task.layouts[0]
-    wanted = partly(
-        task.reset, lambda start: (start.qpos, start.task_state.hands.targets[0], start.model["geom_friction"])
-    )
-    data.qpos, data.ctrl[layout.actuators], drawn = wanted(jax.random.key(0))
+    start = starts(Catch)
+    data.qpos, data.ctrl[layout.actuators] = start.qpos[0], start.task_state.hands.targets[0, 0]
     geoms = np.flatnonzero(task.model.geom_bodyid == task.model.body("object").id)
-    friction = np.asarray(drawn)[geoms[0], 0]
+    friction = start.model["geom_friction"][0, geoms[0], 0]
     assert 0.6 <= friction <= 1.0
     task.model.geom_friction[geoms, 0], kept = friction, task.model.geom_friction[geoms, 0].copy()
     mujoco.mj_step(task.model, data, nstep=20)
