@@ -24,9 +24,9 @@ INFO = DatasetInfo(20, ("front", "wrist"), (32, 32), ("x", "y", "z"), ("a", "b")
 BRIEF = ["--tuning.batch-size", "4", "--tuning.held-out", "0", "--device", "cpu", "--size", "micro"]
 
 
-@pytest.fixture
-def demonstrations(tmp_path: Path) -> Path:
-    folder = tmp_path / "demonstrations"
+@pytest.fixture(scope="module")
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded") / "demonstrations"
     record(folder, 3)
     return folder
 
@@ -53,10 +53,10 @@ def test_a_run_goes_on_to_its_own_end_or_further(demonstrations, tmp_path):
 
 
 def test_a_run_does_not_go_on_with_other_demonstrations(demonstrations, tmp_path):
-    out = tmp_path / "out"
-    assert main([str(demonstrations), "--steps", "1", *BRIEF, "--out", str(out)]) == 0
-    shutil.rmtree(demonstrations)
-    record(demonstrations, 2)
+    out, own = tmp_path / "out", shutil.copytree(demonstrations, tmp_path / "own")
+    assert main([str(own), "--steps", "1", *BRIEF, "--out", str(out)]) == 0
+    shutil.rmtree(own)
+    record(own, 2)
     with pytest.raises(EmbodiedError, match=r"run '.*out' learned from .*; its dataset now has"):
         inspect.unwrap(main)(["--resume", str(out)])
 
