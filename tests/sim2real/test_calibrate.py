@@ -47,7 +47,7 @@ def leg():
     kept = np.reshape(kept, (len(twin.parameters), -1)).any(1)
     truth = np.where(kept, [p.nominal for p in twin.parameters], drawn)
     truth[[p.kind is Kind.PAYLOAD for p in twin.parameters]] = PAYLOAD
-    return twin, truth, logs.joint_log(twin, truth, logs.GO1_LEG, 4.0, 3)
+    return twin, truth, logs.joint_log(twin, truth, logs.GO1_LEG, 3.0, 3)
 
 
 @pytest.fixture(scope="module")

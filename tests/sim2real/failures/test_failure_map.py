@@ -39,9 +39,10 @@ def test_failures_in_the_middle_are_found_too():
     assert found.risk[failed].mean() > 2 * found.risk[~failed].mean()
 
 
-def test_of_failures_by_chance_nothing_is_said():
-    told = [failure_map(features(), np.random.default_rng(seed).random(COUNT) < 0.3).telling for seed in range(10)]
-    assert sum(map(len, told)) <= 1
+@pytest.mark.parametrize(("seeds", "most"), [(5, 0), pytest.param(10, 1, marks=pytest.mark.slow)])
+def test_of_failures_by_chance_nothing_is_said(seeds, most):
+    told = [failure_map(features(), np.random.default_rng(seed).random(COUNT) < 0.3).telling for seed in range(seeds)]
+    assert sum(map(len, told)) <= most
     assert failure_map(features(), np.zeros(COUNT, bool)).telling == ()
     assert failure_map(features(), np.ones(COUNT, bool)).telling == ()
 
