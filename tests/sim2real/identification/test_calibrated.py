@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from sim2real.twins import crazyflie, go1, panda
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
+from tests.kit.hooks import partly
 from tests.kit.worlds import task_of
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
@@ -66,45 +68,33 @@ def drone(**changes: float) -> Calibration:
     return found("crazyflie", crazyflie.parameters(QUADROTORS[crazyflie.PRESET]), **changes)
 
 
-def starts(task: Any, count: int = 512) -> Any:
-    return jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(0), count))
+def starts(task: Any, part: Callable[[Any], Any], count: int = 512) -> Any:
+    """A part of how so many episodes begin."""
+    return jax.tree.map(np.asarray, partly(jax.vmap(task.reset), part)(jax.random.split(jax.random.key(0), count)))
 
 
-@pytest.fixture(scope="module")
-def walking() -> tuple[Any, Any]:
-    """The task on a leg that was calibrated, and how many of its episodes begin."""
-    task = calibrated(task_of(WALK), leg(), width=2.0)
-    return task, starts(task)
-
-
-@pytest.fixture(scope="module")
-def certain() -> tuple[Any, Any]:
-    """The same without a width."""
-    task = calibrated(task_of(WALK), leg(), width=0.0)
-    return task, starts(task, 4)
-
-
-def test_the_model_has_the_estimates_and_every_episode_a_robot_about_them(walking: tuple[Any, Any]) -> None:
-    calibration, (task, begun) = leg(), walking
-    nominal: Any = task_of(WALK)
+def test_the_model_has_the_estimates_and_every_episode_a_robot_about_them() -> None:
+    calibration, nominal = leg(), task_of(WALK)
+    task = calibrated(nominal, calibration, width=2.0)
+    fields = ("dof_frictionloss", "body_mass", "body_inertia")
+    model, latency = starts(task, lambda begun: ({key: begun.model[key] for key in fields}, begun.task_state.latency))
     dof = task.model.joint("FR_thigh").dofadr[0]
     assert task.model.dof_frictionloss[dof] == pytest.approx(2 * nominal.model.dof_frictionloss[dof])
     body = task.model.body("FR_thigh").id
     assert task.model.body_mass[body] == pytest.approx(1.2 * nominal.model.body_mass[body])
     friction = calibration["FR_thigh.friction"]
-    drawn = np.asarray(begun.model["dof_frictionloss"])[:, dof]
+    drawn = model["dof_frictionloss"][:, dof]
     assert drawn.mean() == pytest.approx(friction.value, abs=4 * 2 * friction.sd / np.sqrt(len(drawn)))
     assert drawn.std() == pytest.approx(2 * friction.sd, rel=0.15)
-    mass, inertia = (np.asarray(begun.model[f"body_{what}"])[:, body] for what in ("mass", "inertia"))
+    mass, inertia = model["body_mass"][:, body], model["body_inertia"][:, body]
     # A heavier link is one of another density: its moments of inertia grow along.
     expected = mass[:, None] / task.model.body_mass[body] * task.model.body_inertia[body]
     np.testing.assert_allclose(inertia, expected, rtol=1e-5)
-    latency = np.asarray(begun.task_state.latency)
     assert latency.mean() == pytest.approx(0.008, rel=0.1)
     assert (latency >= 0).all()
     # A leg that was not in the log varies as the task says.
     other = task.model.joint("RL_thigh").dofadr[0]
-    ratio = np.asarray(begun.model["dof_frictionloss"])[:, other] / nominal.model.dof_frictionloss[other]
+    ratio = model["dof_frictionloss"][:, other] / nominal.model.dof_frictionloss[other]
     assert 0.89 < ratio.min() < 0.92 < 1.08 < ratio.max() < 1.11
 
 
@@ -121,18 +111,23 @@ def test_a_link_s_mass_and_its_payload_add_up() -> None:
     own, carried = loaded["FR_calf.mass"].value, loaded["FR_foot.payload"].value
     assert model.body("FR_calf").mass[0] == pytest.approx(own + carried)
     values[names.index("FR_calf.mass")], values[names.index("FR_foot.payload")] = own + 0.02, carried + 0.01
-    mass = written(model, heavier, jax.numpy.asarray(values, jax.numpy.float32), {})["body_mass"]
+    mass = jax.jit(lambda given: written(model, heavier, given, {})["body_mass"])(values.astype(np.float32))
     assert float(mass[model.body("FR_calf").id]) == pytest.approx(own + carried + 0.03, rel=1e-5)
     assert float(mass[model.body("FR_thigh").id]) == pytest.approx(model.body("FR_thigh").mass[0], rel=1e-5)
 
 
-def test_without_width_every_episode_has_the_estimate(certain: tuple[Any, Any]) -> None:
-    task, begun = certain
+def test_without_width_every_episode_has_the_estimate() -> None:
+    task = calibrated(task_of(WALK), leg(), width=0.0)
     dofs = [task.model.joint(name).dofadr[0] for name in LEG]
-    for field in ("dof_frictionloss", "dof_armature"):
-        np.testing.assert_allclose(np.asarray(begun.model[field])[:, dofs], [getattr(task.model, field)[dofs]] * 4)
-    assert "dof_damping" not in begun.model
-    np.testing.assert_allclose(begun.task_state.latency, 0.008, rtol=1e-6)
+
+    def drawn(begun: Any) -> Any:
+        assert "dof_damping" not in begun.model
+        return {key: begun.model[key] for key in ("dof_frictionloss", "dof_armature")}, begun.task_state.latency
+
+    model, latency = starts(task, drawn, 4)
+    for field, values in model.items():
+        np.testing.assert_allclose(values[:, dofs], [getattr(task.model, field)[dofs]] * 4)
+    np.testing.assert_allclose(latency, 0.008, rtol=1e-6)
 
 
 def test_the_contract_stays_that_of_the_robot_but_for_what_training_assumed() -> None:
@@ -165,8 +160,8 @@ def test_every_episode_flies_the_drone_that_was_drawn(flying: tuple[Any, Any]) -
     for field in dataclasses.fields(flown):
         np.testing.assert_allclose(getattr(flown, field.name), getattr(expected, field.name), rtol=1e-5)
     calibration = drone(**STRONG)
-    begun = starts(calibrated(task_of(HOVER), calibration))
-    inertia = np.asarray(begun.model["body_inertia"])[:, task.model.body("cf").id, 0]
+    body = task.model.body("cf").id
+    inertia = starts(calibrated(task_of(HOVER), calibration), lambda begun: begun.model["body_inertia"][:, body, 0])
     assert inertia.std() == pytest.approx(calibration["drone_inertia"].sd * task.drone.inertia[0], rel=0.15)
 
 
