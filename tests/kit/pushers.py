@@ -14,6 +14,7 @@ from embodied.core.hooks import Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 
+AGENTS = 3
 FLOOR = -0.4  # m
 
 
@@ -32,7 +33,7 @@ class Pushers(Task[State]):
     instruction = ("Push the masses to their goals.",)
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=0.4)
     action_size = 4
-    agents = 3
+    agents = AGENTS
     engines = ("mujoco",)
     setpoints = ("x, N", "y, N", "z, N", "turn, Nm")
 
@@ -43,7 +44,7 @@ class Pushers(Task[State]):
     def build_spec(self) -> mujoco.MjSpec:
         spec = mujoco.MjSpec()
         spec.option.gravity = [0, 0, 0]
-        for agent in range(self.agents):
+        for agent in range(AGENTS):
             body = spec.worldbody.add_body(name=f"mass{agent}")
             body.add_geom(size=[0.05, 0, 0], mass=0.1, contype=0, conaffinity=0)
             for number, axis in enumerate([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]):
@@ -54,8 +55,8 @@ class Pushers(Task[State]):
         return spec
 
     def reset(self, key: Array) -> ResetState[State]:
-        place, goal = jax.random.uniform(key, (2, self.agents, 4), minval=-0.3, maxval=0.3)
-        return ResetState(place.reshape(-1), jnp.zeros(4 * self.agents), State(goal[:, :3]))
+        place, goal = jax.random.uniform(key, (2, AGENTS, 4), minval=-0.3, maxval=0.3)
+        return ResetState(place.reshape(-1), jnp.zeros(4 * AGENTS), State(goal[:, :3]))
 
     def apply_action(self, world: World, state: State, command: Array) -> tuple[Control, State]:
         del world
@@ -63,12 +64,12 @@ class Pushers(Task[State]):
 
     def to_goal(self, world: World, state: State) -> Array:
         """(3, 3) m."""
-        return state.goal - world.qpos.reshape(self.agents, 4)[:, :3]
+        return state.goal - world.qpos.reshape(AGENTS, 4)[:, :3]
 
     def observe(self, world: World, state: State, key: Array) -> Observation:
         """`policy`: to_goal (3) m, speed (4) m/s, rad/s; `critic` also place (4) m, rad."""
         del key
-        place, speed = (part.reshape(self.agents, 4) for part in (world.qpos, world.qvel))
+        place, speed = (part.reshape(AGENTS, 4) for part in (world.qpos, world.qvel))
         own = {"to_goal": self.to_goal(world, state), "speed": speed}
         return {"policy": own, "critic": {**own, "place": place}}
 
@@ -84,7 +85,7 @@ class Pushers(Task[State]):
 
     def outcome(self, world: World, state: State) -> Outcome:
         off = jnp.linalg.norm(self.to_goal(world, state), axis=1)
-        return Outcome((off < 0.05).all(), (world.qpos.reshape(self.agents, 4)[:, 2] < FLOOR).any())
+        return Outcome((off < 0.05).all(), (world.qpos.reshape(AGENTS, 4)[:, 2] < FLOOR).any())
 
 
 TEAM = f"{__file__}:Pushers"
