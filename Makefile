@@ -17,7 +17,7 @@ lint:
 	$(BIN)/ruff check .
 type:
 	$(BIN)/pyright --pythonpath $(BIN)/python
-test:  ## every property once: some 15 minutes on two cores, caches cold
+test:  ## every property once: some 12 minutes on two cores, caches cold
 	$(BIN)/pytest -n 2
 test-changed:  ## tests that a change reaches, nearest first, at most some 4 minutes: make test-changed SINCE=main~3
 	$(BIN)/pytest -n 2 --changed $(SINCE)

@@ -50,7 +50,16 @@ def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "benchmarks.test_time")
     with checkout(settings.commit) as copy, busy(settings.busy):
         command = settings.script or (changed(copy, settings.touch) if settings.touch else readme_command(copy))
-        row = {"busy": settings.busy, "touched": settings.touch, **measured(command, copy)}
+        state = subprocess.run(
+            ["git", "rev-parse", "--short=8", "HEAD"], cwd=copy, capture_output=True, text=True, check=True
+        )
+        of = {
+            "commit": state.stdout.strip(),
+            "script": settings.script,
+            "touched": settings.touch,
+            "busy": settings.busy,
+        }
+        row = {**of, **measured(command, copy)}
     rows = json.loads(settings.json.read_text())["rows"] if settings.json and settings.json.exists() else []
     cli.write_result(settings.json, cli.command_line("benchmarks.test_time"), {"rows": [*rows, row]})
     cli.show(json.dumps(row, indent=1))
