@@ -27,7 +27,7 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 from embodied.rendering.opengl import choose_backend
 from tasks.grasping.clutter.graph import LEAST, Difficulty, ratios_of
 from tasks.grasping.clutter.ray_casting import depth_images

@@ -22,7 +22,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 from tasks.grasping.clutter.cell import Cell
 from tasks.grasping.clutter.graph import Difficulty
 from tasks.grasping.clutter.retrieval import MOST_ATTEMPTS, Result, Strategy, retrieve

@@ -24,7 +24,7 @@ from torch import Tensor
 
 import embodied
 from embodied.errors import EmbodiedError
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
 

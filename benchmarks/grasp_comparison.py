@@ -25,7 +25,8 @@ from torch import Tensor
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, UnknownNameError, guard
-from embodied.evaluation.rollouts import evaluate, wilson
+from embodied.evaluation.rates import wilson
+from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import to_json

@@ -18,7 +18,8 @@ import tyro
 from torch import Tensor
 
 import embodied
-from embodied.evaluation.rollouts import evaluate, wilson
+from embodied.evaluation.rates import wilson
+from embodied.evaluation.rollouts import evaluate
 from policies.training.loading import load_policy
 from tasks.grasping.inhand.reorient import KICK, ReorientConfig
 

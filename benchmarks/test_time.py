@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.mutants.reach import checkout
+from benchmarks.mutants.reach import checkout, commit_of
 from embodied import cli
 from embodied.errors import guard
 
@@ -50,16 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "benchmarks.test_time")
     with checkout(settings.commit) as copy, busy(settings.busy):
         command = settings.script or (changed(copy, settings.touch) if settings.touch else readme_command(copy))
-        state = subprocess.run(
-            ["git", "rev-parse", "--short=8", "HEAD"], cwd=copy, capture_output=True, text=True, check=True
-        )
-        of = {
-            "commit": state.stdout.strip(),
-            "script": settings.script,
-            "touched": settings.touch,
-            "busy": settings.busy,
-        }
-        row = {**of, **measured(command, copy)}
+        named = {"commit": commit_of(copy), "script": settings.script, "touched": settings.touch, "busy": settings.busy}
+        row = {**named, **measured(command, copy)}
     rows = json.loads(settings.json.read_text())["rows"] if settings.json and settings.json.exists() else []
     cli.write_result(settings.json, cli.command_line("benchmarks.test_time"), {"rows": [*rows, row]})
     cli.show(json.dumps(row, indent=1))

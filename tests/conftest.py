@@ -23,7 +23,7 @@ os.environ.setdefault(
     + (" --xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.9.") else ""),
 )
 # Keep what was compiled, also the smallest programs: later files and the other worker compile many of the same. Of one
-# environment, cold, writing takes as long again as compiling; the whole run took 19 minutes with the cache, 23 without.
+# environment, cold, writing takes as long again as compiling; the whole run is faster by it.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 # Two workers share the cores: OpenBLAS's idle threads spin on them, which made small matrices six times as slow.
@@ -51,7 +51,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Pytest collects garbage five times at its end: not what was held to the end."""
+    """Pytest collects garbage five times when it ends; let it leave out everything that is still held."""
     gc.freeze()
 
 

@@ -19,7 +19,7 @@ import tyro
 
 from embodied import cli
 from embodied.env.adapters.lerobot.vector_env import Success
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 
 TASK, CAMERA = "manipulation/drawer-close", "view"
 SMALL_ACT = (

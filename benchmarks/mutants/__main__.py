@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.mutants.drawing import ROOT, Mutant, drawn
-from benchmarks.mutants.reach import checkout, environment, reached
+from benchmarks.mutants.reach import checkout, commit_of, environment, reached
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 
@@ -140,10 +140,7 @@ def try_next(waiting: queue.SimpleQueue[Mutant], choose: Rounds, result: Result,
 
 def known_tests(copy: Path, mutants: Sequence[Mutant], settings: Settings) -> dict[str, list[str]]:
     """Which tests execute each line, by the mutant's name, kept for who goes on."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"], cwd=copy, capture_output=True, text=True, check=True
-    ).stdout.strip()
-    kept = ROOT / "runs" / "mutants" / f"{commit}-{settings.seed}-{settings.marks.replace(' ', '_')}.json"
+    kept = ROOT / "runs" / "mutants" / f"{commit_of(copy)}-{settings.seed}-{settings.marks.replace(' ', '_')}.json"
     known: dict[str, list[str]] = json.loads(kept.read_text()) if kept.exists() else {}
     if any(mutant.name not in known for mutant in mutants):
         found = reached(copy, mutants, ["-n", str(settings.jobs), "-m", settings.marks])

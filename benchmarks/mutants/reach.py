@@ -41,6 +41,12 @@ def checkout(commit: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def commit_of(copy: Path) -> str:
+    """Eight digits of a copy's commit."""
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(command, cwd=copy, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def instrument(copy: Path, mutants: Sequence[Mutant]) -> None:
     """Let each line say that it was executed, and leave what it does as it is."""
     (copy / "mutant_probe.py").write_text(PROBE)

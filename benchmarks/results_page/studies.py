@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results_page.records import Record, Row, files, percent
-from embodied.evaluation.rollouts import wilson
+from embodied.evaluation.rates import wilson
 
 MT10 = ("reach", "push", "pick-place", "door-open", "drawer-open", "drawer-close", "button-press-topdown",
         "peg-insert-side", "window-open", "window-close")  # fmt: skip

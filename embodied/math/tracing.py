@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def traced_once(*static: str) -> Callable[[F], F]:
     """`jax.jit`, with the function's type: JAX traces its Python once for each shape of arguments, not at every use.
 
-    XLA inlines it, so a program computes the same, bit for bit. Rotations were half of the tracing of a drone's step.
+    XLA inlines it, so a program computes the same.
 
     Args:
         static: Names of arguments that are no arrays, whose values the trace depends on.

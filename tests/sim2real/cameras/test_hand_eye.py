@@ -86,7 +86,7 @@ def test_refinement_is_better_than_the_closed_form(board: Board, camera: Camera,
     from sim2real.cameras.detect import pose
 
     closed, refined = [], []
-    for seed in range(4):
+    for seed in range(6):
         views, poses, truth = session(board, seen, Parent.HAND, seed, noise=0.3)
         boards = np.array([pose(view, board, camera) for view in views])
         measured = Session(tuple(views), poses, boards, board, camera, Parent.HAND)
@@ -101,7 +101,7 @@ def test_refinement_is_better_than_the_closed_form(board: Board, camera: Camera,
 def test_a_loose_robot_is_trusted_less(parent: Parent, board: Board, camera: Camera, seen: See) -> None:
     """Where the hand is off by 0.5 mm and 1 mrad, least squares in pixels alone are worse than knowing that."""
     plain, weighed, spreads = [], [], []
-    for seed in range(3):
+    for seed in range(5):
         views, poses, truth = session(board, seen, parent, seed, 15, robot=(5e-4, 1e-3))
         boards = np.array([hand_eye.detect.pose(view, board, camera) for view in views])
         measured = Session(tuple(views), poses, boards, board, camera, parent)
@@ -168,7 +168,7 @@ def test_the_wrong_parent_is_noticed(parent: Parent, board: Board, camera: Camer
 def test_held_out_errors_grow_with_the_robots(
     robot: tuple[float, float], board: Board, camera: Camera, seen: See
 ) -> None:
-    views, poses, _ = session(board, seen, Parent.HAND, count=6, robot=robot)
+    views, poses, _ = session(board, seen, Parent.HAND, count=8, robot=robot)
     result = calibrate(views, poses, board, camera, Parent.HAND)
     if any(robot):
         assert result.held_out > (1.0, 0.1)
