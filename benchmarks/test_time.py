@@ -5,8 +5,8 @@
     python -m benchmarks.test_time --script .ci/run --json FILE
     python -m benchmarks.test_time --touch tasks/swarm/coverage.py --json FILE      `make test-changed` after a change
 
-A further run is appended to a file that is there. Each row names the commit that was cloned; `dirty` in the record is of
-the folder from which that was done.
+A further run is appended to a file that is there. Each row names the commit that was cloned; `dirty` in the record
+is of the folder from which that was done.
 """
 
 from __future__ import annotations
