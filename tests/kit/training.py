@@ -26,5 +26,5 @@ def hover(seed: int = 0) -> Env:
 @pytest.fixture(scope="module")
 def ppo_compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The programs of `SMALL` with `PPO` are compiled."""
-    words = [*SMALL, *PPO, "--steps", str(STEP), "--evaluate-episodes", "0"]
+    words = [*SMALL, *PPO, "--steps", str(STEP), "--evaluate-episodes", str(NUM_ENVS)]
     assert train.main([*words, "--out", str(tmp_path_factory.mktemp("compiled") / "run")]) == 0

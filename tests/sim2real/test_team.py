@@ -50,9 +50,6 @@ def teams(quick):
     return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in TEAMS]
 
 
-KNOWN: dict[Any, Any] = {}
-
-
 def steady(task):
     """Without variations, and with hooks that whoever compiles one again finds compiled."""
     plain = copy.copy(nominal(task))
@@ -61,26 +58,33 @@ def steady(task):
     return plain
 
 
-@pytest.fixture(autouse=True)
-def _described_once(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def _described_once():
     """Each simulation makes and describes its task anew, with hooks that are traced again: here all have the same."""
 
     def once(whole):
+        found: dict[Any, Any] = {}
+
         def known(task):
-            key = whole, type(task), task.config
-            if key not in KNOWN:
-                KNOWN[key] = whole(task)
-            return KNOWN[key]
+            key = type(task), task.config
+            if key not in found:
+                found[key] = whole(task)
+            return found[key]
 
         return known
 
-    monkeypatch.setattr(step_model, "nominal", once(steady))
-    monkeypatch.setattr(describe_step, "_bounds", once(describe_step._bounds))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_model, "nominal", once(steady))
+        patch.setattr(describe_step, "_bounds", once(describe_step._bounds))
+        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def formation(_described_once) -> ShippedPolicy:
-    return shipped_policy(FORMATION)
+    """A team's policy that has flown once: its hooks are compiled."""
+    policy = shipped_policy(FORMATION)
+    rehearsed(policy, 0.04)
+    return policy
 
 
 def team_of(name):

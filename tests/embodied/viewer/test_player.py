@@ -36,8 +36,15 @@ def _shapes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scene, "body_parts", SHAPES)
 
 
+@pytest.fixture(scope="module")
+def _compiled() -> None:
+    """The drone's programs, which every player of two drones runs."""
+    player = Player(PolicyCatalogue("mujoco"), HOVER, "zero", PlayerSettings(2, seconds=0.02, port=18090))
+    player.run()
+
+
 @pytest.fixture
-def player(own: str) -> Iterator[Player]:
+def player(own: str, _compiled: None) -> Iterator[Player]:
     catalogue = PolicyCatalogue("mujoco", given=[(own, "zero")])
     player = Player(catalogue, HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18090))
     player.open()
@@ -49,8 +56,8 @@ def ask(player: Player, event: Event, value: object = None) -> None:
     player._answer(Asked(event, value))
 
 
-def test_it_steps_shows_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    player = Player(PolicyCatalogue("mujoco"), HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18091))
+def test_it_steps_shows_and_ends(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    player = Player(PolicyCatalogue("mujoco"), own, "zero", PlayerSettings(2, seconds=0.1, port=18091))
     assert player.run() == 0
     assert player.simulated == pytest.approx(0.1)
     assert "http://localhost:" in capsys.readouterr().err
