@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
@@ -107,8 +108,10 @@ def hosted(
     action controls all substeps. Rewards and observations are left out unless they are `watched`.
     """
     alike = start is not None
+    compiling = functools.partial(sharing, f"{type(task).__name__} without environments")  # by whoever comes first
     if start is None:
-        start = _starts(task)(jax.random.split(jax.random.PRNGKey(seed), count))
+        with compiling():
+            start = _starts(task)(jax.random.split(jax.random.PRNGKey(seed), count))
     engine: Any = make_engine("mujoco", task, count, threads=1)
     engine.reset(np.arange(count), jax.tree.map(np.asarray, start))
     turn, state, rows = _turning(task, actions is None, watched), start.task_state, []
@@ -119,7 +122,8 @@ def hosted(
         keys = jax.random.split(jax.random.PRNGKey(1000 * seed + step), count)
         keys = np.broadcast_to(np.asarray(keys)[:1], keys.shape) if alike else keys
         following = wanted[min(step, steps - 1)]
-        (*found, now), done, control, state = turn(world, state, done, step > 0, following, keys)
+        with compiling() if step == 0 else contextlib.nullcontext():
+            (*found, now), done, control, state = turn(world, state, done, step > 0, following, keys)
         rows.append((*found, world, now))
         engine.step(jax.tree.map(np.asarray, control), task.timing.substeps)
     engine.close()
