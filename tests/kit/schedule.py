@@ -1,7 +1,7 @@
 """Which tests run, in which order and where: units of a file each, dearest first, in shards of equal cost.
 
-A unit stays on one worker, since its tests share what they built. Files whose tests share one world for each parameter
-(`BY_PARAMETER`) are a unit for each. What units cost is in `costs.json`, which `pytest --costs` updates.
+A unit stays on one worker, since its tests share what they built. Files whose tests share something for each parameter at
+most (`BY_PARAMETER`) are a unit for each. What units cost is in `costs.json`, which `pytest --costs` updates.
 
     pytest --shard 2/6        only the second of six parts of equal cost
 """
@@ -9,6 +9,7 @@ A unit stays on one worker, since its tests share what they built. Files whose t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,19 @@ import pytest
 
 COSTS = Path(__file__).with_name("costs.json")
 UNKNOWN = 5.0  # s of processor time of a unit that no full run has met
-BY_PARAMETER = ("tests/tasks/test_contract.py",)
-"""Files whose tests are grouped by what stands in their brackets before a colon."""
+BY_PARAMETER = {
+    "tests/tasks/test_contract.py": r"::test_it_holds\[(.*?): ",
+    "tests/embodied/engines/test_warp_parity.py": r"\[(.*)\]",
+    "tests/sim2real/graphs/test_control.py": r"\[(.*)\]",
+}
+"""Files whose tests are grouped by a part of their names: for all tasks, one worker would take half an hour."""
 
 
 def unit_of(nodeid: str) -> str:
     """The unit that a test belongs to: its file, or file and parameter."""
-    file, _, name = nodeid.partition("::")
-    parameter, colon, _ = name.partition("[")[2].partition(":")
-    return f"{file}[{parameter}]" if colon and file in BY_PARAMETER else file
+    file = nodeid.partition("::")[0]
+    parameter = re.search(BY_PARAMETER[file], nodeid) if file in BY_PARAMETER else None
+    return f"{file}[{parameter[1]}]" if parameter else file
 
 
 def read_costs(marks: str = "not slow") -> Mapping[str, float]:
