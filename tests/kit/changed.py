@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from tests.kit.import_graph import ROOT, reach
-from tests.kit.schedule import BY_PARAMETER, UNKNOWN, read_costs, unit_of
+from tests.kit.schedule import UNKNOWN, read_costs, unit_of
 
 SECONDS = 400.0  # s of processor time: four minutes on two cores, without the collection
 DOCUMENTS, ASSETS = "tests/documents", "tests/assets"
-(CONTRACT,) = BY_PARAMETER
+CONTRACT = "tests/tasks/test_contract.py"
 LONGEST = "other engines step too"  # of the contract's checks: minutes
 KEY = "changed"
 
