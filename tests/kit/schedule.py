@@ -1,7 +1,7 @@
 """Which tests run, in which order and where: units of a file each, dearest first, in shards of equal cost.
 
-A unit stays on one worker, since its tests share what they built. Files whose tests share at most what is of a parameter
-(`BY_PARAMETER`) are a unit for each. What units cost is in `costs.json`, which `pytest --costs` updates.
+A unit stays on one worker, since its tests share what they built. Where they share at most what is of one parameter
+(`BY_PARAMETER`) a unit is the tests of one. What units cost is in `costs.json`, which `pytest --costs` updates.
 
     pytest --shard 2/6        only the second of six parts of equal cost
 """
