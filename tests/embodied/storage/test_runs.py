@@ -267,6 +267,18 @@ def test_tensorboard_receives_the_same_numbers(run):
     assert [(event.step, event.value) for event in events.Scalars("return")] == [(10, 10.0), (15, 15.0)]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux lists open files there")
+def test_a_closed_run_holds_no_file_open(run):
+    def held():
+        links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        return [path for path in map(os.path.realpath, links) if path.startswith(str(run.path.resolve()))]
+
+    run.log(1, {"x": 1})
+    assert held()
+    run.close()
+    assert held() == []
+
+
 def test_log_onto_a_full_disk(run, monkeypatch):
     class Full:
         def write(self, line: bytes) -> int:

@@ -79,6 +79,9 @@ def test_rows_say_what_they_are() -> None:
     # It comes nearer by 1 m/s along each axis: nearest 3.5 s from now, of which a second counts.
     away = np.asarray(entity_rows(Kind.TEAMMATE, offset, -jnp.ones((2, 3)), 0.0, jnp.array([True, True])))
     np.testing.assert_allclose(away[0, COLUMNS["passing"]], [2, -1, 3], atol=1e-6)
+    # However slowly it comes, it comes nearer.
+    slowly = np.asarray(entity_rows(Kind.TEAMMATE, offset, -5e-4 * jnp.ones((2, 3)), 0.0, jnp.array([True, True])))
+    np.testing.assert_allclose(slowly[0, COLUMNS["passing"]], offset[0] - 5e-4, atol=1e-6)
     # Straight at each other, they touch within the second.
     straight = np.asarray(entity_rows(Kind.TEAMMATE, offset, -2 * offset, 0.1, jnp.array([True, True])))
     np.testing.assert_allclose(straight[0, COLUMNS["passing"]], 0, atol=1e-5)

@@ -85,7 +85,10 @@ def test_attributes_and_methods_are_shared_by_all_environments(core):
     assert env.get_attr("engine_name") == ["rigid"] * NUM_ENVS
     assert env.get_attr("render_mode", indices=[0, 2]) == [None, None]
     assert not env.has_attr("colour")
-    env.set_attr("dump_folder", core.dump_folder)
+    before = core.dump_folder
+    env.set_attr("dump_folder", "elsewhere")
+    assert core.dump_folder == "elsewhere"
+    env.set_attr("dump_folder", before)
     assert env.env_method("world")[0].qpos.shape == (NUM_ENVS, 7)
     with pytest.raises(EmbodiedError, match=r"method 'world' was meant for environments \[1\]; all 4 share it"):
         env.env_method("world", indices=1)
