@@ -56,3 +56,19 @@ def test_of_few_environments_those_that_end_begin_by_their_own_keys(engine: str)
     others = np.delete(np.array(env.world().qpos) - before, 3, 0)
     assert np.abs(others).max() < 0.1
     np.testing.assert_array_equal(env.episode_length, [0 if number == 3 else 1 for number in range(env.num_envs)])
+
+
+@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
+def test_a_step_tells_the_sums_and_means_of_its_episode(engine: str) -> None:
+    env = toy_world(Speck, engine, 8)
+    env.reset(seed=1)
+    heights, rewards, whole = [], [], np.ones(8, bool)
+    for count in range(1, 5):
+        step = env.step(torch.zeros(env.action_shape))
+        whole &= ~step.done.numpy()
+        heights.append(np.array(env.world()["position"][:, 2]))
+        rewards.append(step.reward.numpy())
+        assert (step.info["length"].numpy() == count)[whole].all()
+        np.testing.assert_allclose(step.info["height"][whole], np.mean(heights, 0)[whole], rtol=1e-5)
+        np.testing.assert_allclose(step.info["return"][whole], np.sum(rewards, 0)[whole], rtol=1e-5)
+    assert whole.sum() > 2

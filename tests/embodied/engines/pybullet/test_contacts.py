@@ -56,3 +56,30 @@ def test_copies_are_made_only_where_no_factors_fit(model: mujoco.MjModel) -> Non
     assert found.forest == forest
     assert list(found.pairs) == admitted(alike, original)
     np.testing.assert_allclose([found.frictions[i] * found.frictions[j] for i, j in found.pairs], 0.7, rtol=1e-6)
+
+
+ICE = """
+<mujoco>
+  <worldbody>
+    <geom name="ice" type="plane" size="1 1 1" condim="1" friction=".8"/>
+    <body name="skate" pos="0 0 .1"><freejoint/><geom name="skate" size=".11" condim="1" friction=".9"/></body>
+    <body name="boot" pos="1 0 .1"><freejoint/><geom name="boot" size=".11" condim="3" friction=".9"/></body>
+    <body name="sledge" pos="2 0 .1"><freejoint/><geom name="sledge" size=".11" condim="1" priority="1"/></body>
+    <body name="fur" pos="3 0 .1"><freejoint/><geom name="fur" size=".11" condim="3" friction=".7" priority="1"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def test_pairs_without_friction_are_mujocos() -> None:
+    """Of one dimension are contacts whose deciding shapes both are."""
+    model = mujoco.MjModel.from_xml_string(ICE)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    expected = {int(one.geom2): one.friction[0] if one.dim > 1 else 0.0 for one in data.contact}
+    assert sorted(expected.values()) == pytest.approx([0, 0, 0.7, 0.9])
+    found = contacts(model, trees(model))
+    for i, j in found.pairs:
+        first, second = sorted(found.parts[part].geom for part in (i, j))
+        if first == 0:
+            assert found.frictions[i] * found.frictions[j] == pytest.approx(expected[second], rel=0.01, abs=1e-4)
