@@ -79,6 +79,8 @@ def test_units_are_files_and_tasks_of_the_contract() -> None:
     contract = "tests/tasks/test_contract.py"
     assert unit_of(f"{contract}::test_it_holds[swarm/hover: a seed decides everything]") == f"{contract}[swarm/hover]"
     assert unit_of(f"{contract}::test_spread[rigid]") == contract
+    pages = "tests/documents/test_snippets.py"
+    assert unit_of(f"{pages}::test_runs_as_it_stands[docs/a.md:12]") == f"{pages}[docs/a.md]"
     parity = "tests/embodied/engines/test_warp_parity.py"
     assert unit_of(f"{parity}::test_the_first_step[swarm/hover]") == f"{parity}[swarm/hover]"
 

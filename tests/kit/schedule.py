@@ -22,8 +22,9 @@ BY_PARAMETER = {
     "tests/tasks/test_contract.py": r"::test_it_holds\[(.*?): ",
     "tests/embodied/engines/test_warp_parity.py": r"\[(.*)\]",
     "tests/sim2real/graphs/test_control.py": r"\[(.*)\]",
+    "tests/documents/test_snippets.py": r"::test_runs_as_it_stands\[(.*?):",
 }
-"""Files whose tests are grouped by a part of their names: for all tasks, one worker would take half an hour."""
+"""Files whose tests are grouped by a part of their names: for all tasks or pages, one worker would take half an hour."""
 
 
 def unit_of(nodeid: str) -> str:
