@@ -24,7 +24,7 @@ BY_PARAMETER = {
     "tests/sim2real/graphs/test_control.py": r"\[(.*)\]",
     "tests/documents/test_snippets.py": r"::test_runs_as_it_stands\[(.*?):",
 }
-"""Files whose tests are grouped by a part of their names: for all tasks or pages, one worker would take half an hour."""
+"""Files whose tests are grouped by a part of their names: one worker would take half an hour for all tasks or pages."""
 
 
 def unit_of(nodeid: str) -> str:
