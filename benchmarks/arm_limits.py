@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ import jax
 import mujoco
 import numpy as np
 import torch
-import tyro
 
 import embodied
 from embodied.errors import guard
@@ -50,8 +50,9 @@ class Settings:
 
 
 @guard
-def main(settings: Settings) -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Run and print, task by task."""
+    settings = cli.parse(Settings, arguments, "benchmarks.arm_limits")
     rows: list[dict[str, Any]] = []
     with cli.Line("scripts", len(settings.tasks)) as line:
         for number, task in enumerate(settings.tasks):
@@ -64,6 +65,7 @@ def main(settings: Settings) -> None:
     cli.show(cli.table("success at the last step, share of steps beyond the limit", {
         name: f"{found['success']:.1%}, {found['beyond']:.1%}" for name, found in summary(rows).items()
     }))  # fmt: skip
+    return 0
 
 
 def moved(task: str, arm_limits: bool, settings: Settings) -> dict[str, float]:
@@ -131,4 +133,4 @@ def shown(found: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    sys.exit(main())

@@ -90,4 +90,7 @@ def _few_programs() -> Iterator[None]:
     if programs_are_many():
         import jax
 
-        jax.clear_caches()
+        from tests.kit.budget import sharing
+
+        with sharing("forgetting programs"):  # not at the cost of the module's last test
+            jax.clear_caches()

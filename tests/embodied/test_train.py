@@ -192,8 +192,13 @@ def test_only_the_first_of_several_processes_writes(small, tmp_path, monkeypatch
 
 
 def spawn(*words: str, cwd: Path) -> subprocess.Popen[str]:
+    """A training that hears a hangup, also where whoever tests does not (`nohup`)."""
     command = [sys.executable, "-m", "embodied.train", *words]
-    return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True)
+    heard = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGHUP, heard)
 
 
 def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int = 1) -> None:
