@@ -156,7 +156,7 @@ def test_signals_stop_and_are_given_back(name):
 def test_a_running_process_is_stopped_by_its_operator(how):
     command = [sys.executable, "-m", "sim2real.deploy", HOVER, "--seconds", "600", "--no-realtime", "--command", "0"]
     command += ["0", "2"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     time.sleep(20)
     if how == "line":
@@ -164,7 +164,7 @@ def test_a_running_process_is_stopped_by_its_operator(how):
         process.stdin.flush()
     else:
         process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=60)
     assert process.returncode == deploy.EXIT_STOPPED
     assert "stopped by the operator" in said
 
