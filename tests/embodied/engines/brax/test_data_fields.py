@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 
@@ -51,10 +52,10 @@ def pushes_of(model: mujoco.MjModel, data: mujoco.MjData) -> Pushes:
         mujoco.mj_contactForce(model, data, number, own[number])
     frames = np.array([one.frame.reshape(3, 3) for one in data.contact])
     return Pushes(
-        first=np.array([one.geom1 for one in data.contact]),
-        second=np.array([one.geom2 for one in data.contact]),
-        point=np.array([one.pos for one in data.contact]),
-        depth=np.array([-one.dist for one in data.contact]),
-        force=np.einsum("ck,cki->ci", own[:, :3], frames),
-        normal=own[:, 0],
+        first=jnp.array([one.geom1 for one in data.contact]),
+        second=jnp.array([one.geom2 for one in data.contact]),
+        point=jnp.array([one.pos for one in data.contact]),
+        depth=jnp.array([-one.dist for one in data.contact]),
+        force=jnp.einsum("ck,cki->ci", own[:, :3], frames),
+        normal=jnp.asarray(own[:, 0]),
     )
