@@ -1,4 +1,4 @@
-"""What Brax's engine fills into MjData's fields, from the bodies and contacts of C MuJoCo: no Brax runs here."""
+"""MjData's fields as Brax's engine computes them, from the bodies and contacts of C MuJoCo: no Brax runs here."""
 
 from __future__ import annotations
 
