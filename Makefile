@@ -22,7 +22,7 @@ test:  ## every property once: some 12 minutes on two cores, caches cold
 test-changed:  ## tests that a change reaches, nearest first, at most some 4 minutes: make test-changed SINCE=main~3
 	$(BIN)/pytest -n 2 --changed $(SINCE)
 test-all:  ## with the slow ones, or a part of them: make test-all SHARD=2/12
-	$(BIN)/pytest -n 2 -m "not gpu" $(if $(SHARD),--shard $(SHARD))
+	$(BIN)/pytest -n 2 -m "not gpu and not sweep" $(if $(SHARD),--shard $(SHARD))
 test-gpu:  ## on a machine with an NVIDIA GPU
 	$(BIN)/pytest -m gpu
 build:  ## sdist, wheel from it, and a smoke test of the wheel away from the checkout

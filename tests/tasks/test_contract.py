@@ -1,7 +1,9 @@
 """The contract of a task, `embodied.check`, as a matrix: every check of every registered task, on its default engine.
 
-A default run asks `REPRESENTATIVES`, one task for each family, mechanism and engine; the slow ones ask all. A task's
-environment is built once for all its checks, and pytest runs these together.
+A default run asks `REPRESENTATIVES`, one task for each family, mechanism and engine; the slow ones ask all. Every task
+on every engine takes some five hours, most of them MJX's and Brax's compilation; `-m sweep` runs it, and the slow ones
+step the other engines of representatives only. A task's environment is built once for all its checks, and pytest runs
+these together.
 """
 
 from __future__ import annotations
@@ -87,6 +89,8 @@ def is_slow(name: str, check: Check) -> bool:
 def case(name: str, check: Check) -> Any:
     """A cell of the matrix; its name begins with the task's, by which tests are distributed (`kit/schedule.py`)."""
     marks = [pytest.mark.slow] if is_slow(name, check) else []
+    if check.slow:
+        marks += [pytest.mark.timeout(900), *([] if name in REPRESENTATIVES else [pytest.mark.sweep])]
     return pytest.param(name, check, marks=marks, id=f"{name}: {check.name}")
 
 

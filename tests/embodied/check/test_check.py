@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from embodied.check import __main__ as command
-from embodied.check import contract
+from embodied.check import contract, models
 from embodied.check.contract import CHECKS, NUM_ENVS, Check, run_check
 from embodied.factory import make
 from embodied.registry import join_content
@@ -344,6 +346,38 @@ def test_a_fault_is_found_and_named(fault: str, tmp_path: Path) -> None:
     file.write_text(SOUND + "\n\nclass Faulty(Sound):" + '\n    """Push a mass. Success: there."""\n' + body)
     (check,) = (check for check in CHECKS if check.name == name)
     assert said in "\n".join(findings(check, f"{file}:Faulty"))
+
+
+MEASURED = """
+    engines = ("mujoco", "mjx")
+
+    def build_spec(self):
+        spec = super().build_spec()
+        spec.bodies[1].add_site(name="here")
+        spec.add_sensor(name="measured", type=mujoco.mjtSensor.mjSENS_{}, objtype=mujoco.mjtObj.mjOBJ_SITE,
+                        objname="here", reftype=mujoco.mjtObj.mjOBJ_UNKNOWN)
+        return spec
+
+    def observe(self, world, state, key):
+        return {{"policy": {{**super().observe(world, state, key)["policy"], "measured": world["measured"]}}}}
+"""
+
+
+@pytest.mark.parametrize(("sensor", "findings"), [("FRAMEPOS", 1), ("ACCELEROMETER", 0)])
+def test_another_engine_is_to_measure_the_same_at_the_start_but_forces(
+    sensor: str, findings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "task.py"
+    file.write_text(SOUND + "\n\nclass Measured(Sound):" + MEASURED.format(sensor))
+    env, other = (make(f"{file}:Measured", NUM_ENVS, "mujoco", device="cpu") for _ in range(2))
+    there = other.world
+    monkeypatch.setattr(
+        other, "world", lambda: dataclasses.replace(there(), sensordata=np.asarray(there().sensordata) + 0.5)
+    )
+    monkeypatch.setattr(models, "make", lambda *_, **__: other)
+    found = [str(finding) for finding in models.other_engines_step_too(env)]
+    assert len(found) == findings
+    assert all("first observation of measured on mjx: it differs from that on mujoco by 0.5" in one for one in found)
 
 
 def test_every_check_that_a_task_can_fail_has_a_fault() -> None:
