@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import budget
 from tests.kit.budget import LIMIT, NOISE, PROPERTY, SHARED, Budget, Meter, processor_seconds
 from tests.kit.changed import Changed, pytest_configure, select
 from tests.kit.import_graph import ROOT
@@ -72,6 +73,13 @@ def test_tests_over_their_limit_are_named_and_fail_where_the_budget_is_held() ->
     assert ended(budget_of(True, much=much)) == pytest.ExitCode.TESTS_FAILED
     assert ended(budget_of(False, much=much)) == pytest.ExitCode.OK
     assert ended(budget_of(True, slow_much=100.0)) == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_slower_machine_has_a_higher_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    much = LIMIT * NOISE * 1.1
+    for expected, known in ((pytest.ExitCode.TESTS_FAILED, much), (pytest.ExitCode.OK, much / 1.2)):
+        monkeypatch.setattr(budget, "read_costs", lambda known=known: {"tests/test_a.py": known})
+        assert ended(budget_of(True, much=much)) == expected
 
 
 def test_units_are_files_and_tasks_of_the_contract() -> None:

@@ -138,6 +138,11 @@ def test_every_task_is_described(check: Any) -> None:
     assert {name: found for name in NAMES if (found := [str(finding) for finding in check(task_of(name))])} == {}
 
 
+def test_commands_of_every_task_have_names_of_their_own() -> None:
+    ranges = {name: task_of(name).command_ranges for name in NAMES}
+    assert [name for name, found in ranges.items() if len({one.name for one in found}) < len(found)] == []
+
+
 def test_every_task_has_a_summary_and_engines_that_exist() -> None:
     assert [name for name in NAMES if not REGISTRY[name].summary.endswith(".")] == []
     assert {engine for name in NAMES for engine in REGISTRY[name].engines} <= set(ENGINES)

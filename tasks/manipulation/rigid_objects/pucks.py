@@ -65,9 +65,10 @@ class PuckTask(Tabletop):
 
     @property
     def command_ranges(self) -> tuple[CommandRange, ...]:
-        """The goal, along the axes along which an episode draws it."""
+        """The goal, along the axes along which an episode draws it; none where it follows from where things stand."""
         drawn = self.ranges.goal
-        assert drawn is not None
+        if drawn is None:
+            return ()
         spans = enumerate(zip("xyz", drawn.low, drawn.high, strict=True))
         return tuple(CommandRange(axis, "m", low, high, "goal", (i,)) for i, (axis, low, high) in spans if low < high)
 
@@ -75,7 +76,7 @@ class PuckTask(Tabletop):
         """Where the object, or the hand, is that shall be at the goal."""
         del state
         place = world[self.led]
-        return jnp.stack([place[command.index[0]] for command in self.command_ranges])
+        return place[jnp.array([command.index[0] for command in self.command_ranges], int)]
 
     def mocap_positions(self, state: TaskState) -> Array | None:
         """The mark, where there is one, is where the goal is, also where a person moves it."""
