@@ -221,7 +221,7 @@ def read_log(path: Path) -> None:
 
 
 def read_demonstrations(path: Path) -> None:
-    from policies.imitation import demonstrations
+    from policies.data import demonstrations
 
     demonstrations.load(path, hover().observation_spec, hover().action_size)
     demonstrations.load_source(path)

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 import embodied
 from embodied.rendering.opengl import choose_backend
 from embodied.rendering.scene_state import carried_by, floating_bodies
-from embodied.rendering.video import VideoWriter
+from embodied.viewer.film import VideoWriter
 from examples.full_circle import HEAVIER, MASS, ROBOT
 from sim2real import calibrate, deploy, export
 from sim2real.identification import simulate

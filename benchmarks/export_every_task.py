@@ -38,11 +38,11 @@ from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from sim2real import export
 from sim2real.bundles import bundle, c_code
 from sim2real.bundles.step import contents as step_bundle
-from sim2real.bundles.step.golden import outside
 from sim2real.contract.contract import STATE
 from sim2real.contract.describe import describe, is_whole_step
-from sim2real.contract.describe_step import describe_step
+from sim2real.graphs.describe_step import describe_step
 from sim2real.graphs.from_torch import PolicyNodes
+from sim2real.graphs.golden import outside
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
 from sim2real.graphs.to_c import identifier

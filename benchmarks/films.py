@@ -17,7 +17,7 @@ import tyro
 import embodied
 from embodied.errors import UnknownNameError
 from embodied.rendering.pictures import View
-from embodied.rendering.video import record
+from embodied.viewer.film import record
 from policies.training.loading import load_policy
 
 SOFT = View(light_samples=6)

@@ -30,7 +30,7 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import to_json
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import ActorCriticConfig
@@ -38,7 +38,7 @@ from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.registry import default_config
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 from policies.training.loading import load_policy
 from policies.training.loop import Trainer
 

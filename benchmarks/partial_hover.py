@@ -9,7 +9,7 @@ from jax import Array
 
 from embodied.core.hooks import Observation
 from embodied.core.world import World
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 from tasks.swarm.hover import Hover, TaskState
 from tasks.swarm.training import solo
 

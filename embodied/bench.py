@@ -20,7 +20,7 @@ from embodied.registry import join_content
 from embodied.storage import task_names
 from embodied.storage.paths import shipped
 from policies.registry import DEFAULT, build_algorithm, default_config
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 from policies.training.loading import load_policy
 
 DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed

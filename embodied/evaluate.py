@@ -25,7 +25,6 @@ from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from policies.multi_agent.adversary import check_minority
-from policies.multi_agent.mixed_team import Members, MixedTeam, infiltrated, load_team
 from policies.policy import zero_policy
 from policies.training.loading import (
     camera_options,
@@ -35,6 +34,7 @@ from policies.training.loading import (
     suite_policies,
     trial_options,
 )
+from policies.training.mixed_team import Members, MixedTeam, infiltrated, load_team
 
 C = TypeVar("C")
 

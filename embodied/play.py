@@ -20,7 +20,7 @@ from embodied.registry import join_content
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.vec_env import PolicyFunction
-    from embodied.rendering.video import Layout
+    from embodied.viewer.film import Layout
     from policies.training.choices import PolicyCatalogue
 
 
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     catalogue, task, policy = chosen(settings)  # first: a name that does not exist is refused without torch or OpenGL
     layout = _layout(settings.layout)
     if settings.video is not None:
-        from embodied.rendering.video import check_kind
+        from embodied.viewer.film import check_kind
 
         check_kind(settings.video)
     if settings.video is not None:
@@ -212,7 +212,7 @@ def chosen(settings: Settings[Any]) -> tuple[PolicyCatalogue, str, str]:
 
 def film(settings: Settings[Any], layout: Layout, env: Env, rule: PolicyFunction) -> int:
     """Write the film."""
-    from embodied.rendering.video import Layout, record
+    from embodied.viewer.film import Layout, record
 
     assert settings.video is not None
     made = record(
@@ -237,7 +237,7 @@ def _layout(name: str) -> Layout:
     Raises:
         UnknownNameError: there is no such layout.
     """
-    from embodied.rendering.video import Layout
+    from embodied.viewer.film import Layout
 
     try:
         return Layout(name)

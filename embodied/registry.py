@@ -44,7 +44,7 @@ class TaskEntry:
     engines: tuple[str, ...]
     """Engines that run it; the first that fits the machine is the default (see `embodied.factory`)."""
     training: str | None = None
-    """Training defaults: a `policies.training.defaults.TrainConfig`."""
+    """Training defaults: a `policies.train_config.TrainConfig`."""
     variant_of: str | None = None
     """The task that `embodied list` shows in place of this one, where many differ in one thing only."""
 
@@ -97,7 +97,7 @@ class Suite:
     episodes: int = 50
     """Episodes of each task in an evaluation."""
     training: str | None = None
-    """Training defaults: a `policies.training.defaults.TrainConfig`."""
+    """Training defaults: a `policies.train_config.TrainConfig`."""
 
     def instructions(self, task: str) -> tuple[str, ...]:
         """What a policy that is told by words learns to understand as one of `tasks`."""

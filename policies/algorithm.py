@@ -1,4 +1,4 @@
-"""The protocol of a training algorithm, and its errors."""
+"""The protocol of a training algorithm, its errors, and starting from another policy's network."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, VecEnv, vector_sizes
@@ -49,6 +50,28 @@ def require_policy_group(spec: Mapping[str, ObservationSpec]) -> None:
     """
     if POLICY not in vector_sizes(spec):
         raise SettingsError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(spec)}")
+
+
+@torch.no_grad()
+def transfer_weights(source: Policy, target: Policy) -> None:
+    """Copy the weights of a policy into a learner's, in place: its parameters are views into an optimiser's vector.
+
+    Raises:
+        MismatchError: Its network is of another kind or shape; says both.
+    """
+    shapes = [
+        {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
+        for policy in (target, source)
+    ]
+    if shapes[0] != shapes[1] or source.config.activation is not target.config.activation:
+        raise MismatchError(
+            f"cannot start from a policy of kind '{source.kind}' with hidden={source.config.hidden} "
+            f"{source.config.activation} for {source.observation_size} observations and {source.action_size} actions; "
+            f"this learner's is of kind '{target.kind}' with hidden={target.config.hidden} "
+            f"{target.config.activation} for {target.network.actor.sizes}"
+        )
+    for own, given in zip(target.network.actor.parameters(), source.network.actor.parameters(), strict=True):
+        own.copy_(given)
 
 
 class Algorithm(Protocol):

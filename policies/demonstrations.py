@@ -13,7 +13,7 @@ from embodied import cli
 from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, guard
-from policies.imitation.demonstrations import (
+from policies.data.demonstrations import (
     Demonstrator,
     NoisyDemonstrator,
     RecordedActor,
@@ -24,7 +24,7 @@ from policies.imitation.demonstrations import (
     record_actor,
     save,
 )
-from policies.imitation.interventions import Source
+from policies.data.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 
 if TYPE_CHECKING:

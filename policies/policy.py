@@ -21,7 +21,7 @@ from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import StructuredActor
+from policies.networks.structured.actor import StructuredActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """What a stored policy of each architecture is called."""
@@ -318,7 +318,7 @@ def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tens
 
 
 OTHERS = {
-    "squashed-pixels": ("policies.off_policy.svea.policy", "PixelPolicy"),
+    "squashed-pixels": ("policies.pixel_policy", "PixelPolicy"),
     "vla": ("policies.vla.policy", "VLAPolicy"),
 }
 """Kinds that `policies.policy.Policy` does not know -> module and class, which are imported when one is met."""

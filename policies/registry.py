@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from embodied.env.vec_env import ObservationSpec, VecEnv
     from embodied.math.symmetry import Mirror
     from policies.algorithm import Algorithm
-    from policies.training.defaults import TrainConfig
+    from policies.train_config import TrainConfig
 
 DEFAULT = "ppo"
 
@@ -93,11 +93,11 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16,
         ),
         AlgorithmEntry(
-            "idql", "policies.off_policy.idql.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
+            "idql", "policies.off_policy.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
             num_envs=16,
         ),
         AlgorithmEntry(
-            "svea", "policies.off_policy.svea.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
+            "svea", "policies.off_policy.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
             needs_images=True, num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(

@@ -41,7 +41,7 @@ from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe, is_whole_step
-from sim2real.contract.describe_step import describe_step
+from sim2real.graphs.describe_step import describe_step
 from sim2real.graphs.from_torch import PolicyNodes
 from sim2real.graphs.identified import IdentifiedPolicy
 

@@ -122,7 +122,7 @@ FINDS = {
     "the table of commands": ("embodied/cli/commands.py", "GROUPS"),
     "what an unknown flag may have meant": ("embodied/cli/flags.py", "def meant"),
     "tables that fit 80 columns": ("embodied/cli/tables.py", "class Table"),
-    "the bootstrap over seeds": ("embodied/runs/aggregate.py", "stats.bootstrap"),
+    "the bootstrap over seeds": ("embodied/evaluation/aggregate.py", "stats.bootstrap"),
     "ratings of the sides of a game": ("embodied/evaluation/ratings.py", "def maximum_likelihood"),
     "several seeds by one command": ("policies/training/seeds.py", "def train_seeds"),
     "the viewer's panel": ("embodied/viewer/panel.py", "class Panel"),

@@ -18,7 +18,7 @@ from typing import Any
 import tyro
 
 from embodied import cli
-from embodied.env.adapters.lerobot.vector_env import Success
+from embodied.adapters.lerobot.vector_env import Success
 from embodied.evaluation.rates import wilson
 
 TASK, CAMERA = "manipulation/drawer-close", "view"
@@ -85,7 +85,7 @@ def train_flags(demos: Path, training: Path, settings: Settings) -> list[str]:
 def eval_flags(policy: Path, out: Path, success: Success, settings: Settings) -> list[str]:
     return [
         f"--policy.path={policy}", "--policy.device=cpu", f"--output_dir={out}",
-        "--env.discover_packages_path=embodied.env.adapters.lerobot", "--env.type=embodied",
+        "--env.discover_packages_path=embodied.adapters.lerobot", "--env.type=embodied",
         f"--env.task={TASK}", f"--env.cameras={CAMERA}", f"--env.success={success.value}", f"--seed={settings.seed}",
         f"--eval.n_episodes={settings.episodes}", f"--eval.batch_size={settings.episodes}",
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from policies.imitation.dagger_config import PixelDaggerConfig
-from policies.off_policy.svea.svea import Augmentation, SVEAConfig
+from policies.off_policy.svea import Augmentation, SVEAConfig
 from policies.policy import Policy
 from policies.training.loading import load_policy
 

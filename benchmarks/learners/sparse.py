@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from benchmarks.learners.sparse_task import demonstrated, shown, sparse_environment
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloningConfig
 from policies.imitation.dagger_config import DaggerConfig
 from policies.imitation.supervision import SupervisedActor
@@ -24,7 +24,7 @@ from policies.imitation.warm_start import imitate
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig, relu_network
-from policies.off_policy.idql.idql import IDQLConfig
+from policies.off_policy.idql import IDQLConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy

@@ -18,7 +18,7 @@ from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import Outcome, World
 from embodied.env.env import Env
 from embodied.parts import Held
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.training.loading import load_policy
 
 HOLD = 16  # control steps for which success must have held, 0.2 s

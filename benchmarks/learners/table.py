@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.runs.aggregate import Interval, aggregate, performance_profile, probability_of_improvement
+from embodied.evaluation.aggregate import Interval, aggregate, performance_profile, probability_of_improvement
 
 Record = Mapping[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "results/learners"

@@ -32,7 +32,6 @@ from embodied.registry import join_content
 from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
 from policies.multi_agent.matd3 import MATD3Config
-from policies.multi_agent.mixed_team import Members, MixedTeam
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.qmix import QMIXConfig
 from policies.networks.config import Activation, NetworkConfig
@@ -40,6 +39,7 @@ from policies.off_policy.config import relu_network
 from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.training.loading import load_policy
+from policies.training.mixed_team import Members, MixedTeam
 from policies.training.settings import default_settings
 
 NUM_ENVS = 16  # worlds of off-policy methods

@@ -24,8 +24,8 @@ from embodied.datasets.episode import Episode
 from embodied.datasets.layout import ACTION, KEYPOINTS, STATE, DatasetInfo, read_info
 from embodied.datasets.statistics import Statistics
 from embodied.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
-from embodied.datasets.video import Decoder, check_whole
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.rendering.video_files import Decoder, check_whole
 from embodied.storage.files import read_json
 
 

@@ -18,10 +18,10 @@ from embodied.datasets.episode import Episode
 from embodied.datasets.layout import DATA_MB, IMAGES, VIDEO_MB, DatasetInfo
 from embodied.datasets.statistics import Statistics, of_images, of_numbers, pooled
 from embodied.datasets.tables import EpisodeRow, episode_table, frame_table, instruction_table
-from embodied.datasets.video import X264
 from embodied.errors import EmbodiedError, reason
-from embodied.rendering.video import VideoWriter
+from embodied.rendering.video_files import X264
 from embodied.storage.files import TEMPORARY, dumps, jsonable
+from embodied.viewer.film import VideoWriter
 
 MB = 1 << 20
 LONGEST_VIDEO = 400.0  # s: LeRobot looks for frames by float32 times within 0.1 ms, which they resolve up to 1,000 s

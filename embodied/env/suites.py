@@ -22,7 +22,7 @@ class JoinedEnv:
     """A `VecEnv` of several environments, one after the other in the batch, with the vector groups that all have.
 
     Observations are filled up with zeros to the longest, actions are cut to what each environment takes. That suits
-    observations that are lists of body parts (`embodied.core.parts`): rows of zeros are parts that are not there.
+    observations that are lists of body parts (`embodied.core.body_rows`): rows of zeros are parts that are not there.
     """
 
     agents = None

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from embodied.runs.aggregate import CONFIDENCE, Interval
+from embodied.evaluation.aggregate import CONFIDENCE, Interval
 
 ELO = 400 / math.log(10)  # points for each unit of log odds
 DRAWS = 1.0  # virtual ones for each pairing

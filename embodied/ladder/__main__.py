@@ -17,6 +17,7 @@ from embodied import cli
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard, listing
+from embodied.evaluation.aggregate import Interval
 from embodied.evaluation.learning_curves import called
 from embodied.evaluation.rates import wilson
 from embodied.evaluation.ratings import DRAWS, RESAMPLES, Ratings, rate
@@ -24,10 +25,9 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.ladder.picture import draw
 from embodied.registry import Suite, TaskEntry, join_content
-from embodied.runs.aggregate import Interval
 from embodied.storage import task_names
-from policies.multi_agent.mixed_team import load_team
 from policies.training.loading import load_policy
+from policies.training.mixed_team import load_team
 
 C = TypeVar("C")
 START = "start"

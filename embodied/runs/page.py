@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from embodied.evaluation import page as pages
+from embodied.evaluation.aggregate import FEW, Interval
 from embodied.evaluation.charts import Line, chart
 from embodied.evaluation.learning_curves import COLOURS, SHARES, Across, Points
 from embodied.evaluation.page import Html
 from embodied.evaluation.tables import decimals, interval
 from embodied.runs import comparison as compared
-from embodied.runs.aggregate import FEW, Interval
 from embodied.runs.comparison import ABSENT, Comparison, Training, mean_curve
 from embodied.storage import task_names
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from embodied.cli import Table, number
-from embodied.runs.aggregate import Interval
+from embodied.evaluation.aggregate import Interval
 from embodied.runs.comparison import Comparison
 from embodied.runs.page import figure_text
 from embodied.runs.summary import Summary, size_text, span

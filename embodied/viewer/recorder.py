@@ -10,7 +10,7 @@ import numpy as np
 import viser
 
 from embodied.errors import EmbodiedError
-from embodied.rendering.video import VideoWriter
+from embodied.viewer.film import VideoWriter
 
 FPS = 30.0  # frames per second, at most
 LARGEST = (1280, 720)  # pixels, width and height of a frame, at most

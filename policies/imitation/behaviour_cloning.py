@@ -15,18 +15,17 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, require_finite, require_policy_group
-from policies.imitation.demonstrations import load as load_demonstrations
-from policies.imitation.demonstrations import load_source
-from policies.imitation.interventions import episodes_to_keep, mark_before, weights
+from policies.algorithm import Algorithm, require_finite, require_policy_group, transfer_weights
+from policies.data.demonstrations import load as load_demonstrations
+from policies.data.demonstrations import load_source
+from policies.data.interventions import episodes_to_keep, mark_before, weights
+from policies.data.replay_buffer import Transitions
 from policies.imitation.losses import imitation_error, imitation_loss
-from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.config import require
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.config import relu_network
-from policies.off_policy.replay_buffer import Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
 from policies.optim.flat_parameters import FlatAdamW, join
@@ -45,7 +44,7 @@ class BehaviourCloningConfig:
     """File of demonstrations, as python -m policies.demonstrations writes it."""
     weigh_interventions: bool = False
     """Weight classes of steps as Sirius does: interventions half, nothing of what led to them. Needs a file that says
-    who acted (its tensor `source`, see policies.imitation.interventions)."""
+    who acted (its tensor `source`, see policies.data.interventions)."""
     max_steps: int | None = None
     """With weigh_interventions: steps to learn from, of the episodes with the most interventions; None for all."""
     updates: float = 10.0

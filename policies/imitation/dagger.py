@@ -22,9 +22,8 @@ from torch.nn import functional
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, require_finite, require_policy_group
+from policies.algorithm import Algorithm, require_finite, require_policy_group, transfer_weights
 from policies.imitation.dagger_config import DaggerConfig
-from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.build import make_actor
 from policies.networks.normalizer import Normalizer
 from policies.networks.recurrent import HiddenState, RecurrentActor, Sequences, outputs

@@ -13,14 +13,14 @@ import torch
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
-from policies.off_policy.config import OffPolicyConfig
-from policies.off_policy.replay_buffer import (
+from policies.data.replay_buffer import (
     Batch,
     ReplayBuffer,
     Transitions,
     concatenated,
     split_into_envs,
 )
+from policies.off_policy.config import OffPolicyConfig
 
 
 class DemonstrationReplay:

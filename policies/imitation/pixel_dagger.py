@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from embodied.env.vec_env import ObservationSpec
 from embodied.math.symmetry import Mirror
 from embodied.rendering.augmentation import of_each_camera, random_convolution
+from policies.algorithm import transfer_weights
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
-from policies.imitation.weight_transfer import transfer_weights
+from policies.networks.pixels import ImageEncoder, PixelActor, PixelObservation
 from policies.networks.recurrent import Sequences
-from policies.off_policy.svea.network import ImageEncoder, PixelActor, PixelObservation
-from policies.off_policy.svea.policy import NormalizedPixelActor, PixelGroups, PixelPolicy
+from policies.pixel_policy import NormalizedPixelActor, PixelGroups, PixelPolicy
 from policies.policy import Policy
 
 

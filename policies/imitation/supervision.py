@@ -1,6 +1,6 @@
 """Supervised rollouts: a supervisor takes over while the robot's policy goes wrong, and hands back afterwards.
 
-They yield the data of `policies.imitation.interventions`. The rule is LazyDAgger's, with hysteresis (Hoque et al. 2021,
+They yield the data of `policies.data.interventions`. The rule is LazyDAgger's, with hysteresis (Hoque et al. 2021,
 arXiv:2104.00053, algorithm 1): the supervisor takes over where its action is far from the robot's, and hands back where
 it is near again, by a smaller distance. In simulation the supervisor can be asked at every step; theirs is asked
 seldom, and a classifier predicts the distance.
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import PolicyFunction
-from policies.imitation.interventions import Source
+from policies.data.interventions import Source
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,10 +19,10 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, ObservationSpec
 from embodied.math.symmetry import Mirror
 from policies.algorithm import SettingsError
-from policies.multi_agent.team_actor import GaussianTeamActor, GaussianTeamStructure
 from policies.networks import gaussian
 from policies.networks.build import make_critic
 from policies.networks.config import Architecture
+from policies.networks.structured.team import GaussianTeamActor, GaussianTeamStructure
 from policies.optim import distributed
 from policies.optim.flat_parameters import FlatAdamW
 from policies.optim.parallel import Workers

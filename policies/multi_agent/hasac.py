@@ -16,8 +16,8 @@ from torch import Generator, Tensor, nn
 
 from embodied.errors import EmbodiedError
 from policies.imitation.advice import Penalty, QFunction
-from policies.multi_agent.team_actor import TeamActor, TeamStructure
 from policies.networks.config import require
+from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import CriticUpdate

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from policies.data.replay_buffer import Batch
 from policies.imitation.advice import Penalty, QFunction
-from policies.multi_agent.team_actor import TeamActor, TeamStructure
 from policies.networks.config import require
 from policies.networks.ensemble import CriticEnsemble
+from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
-from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW, join
 
 

@@ -14,14 +14,14 @@ import torch
 from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
+from policies.data.replay_buffer import Batch
 from policies.multi_agent.mixers import Mixer
-from policies.multi_agent.team_bins import TeamBinsActor, TeamBinsStructure, nearest_bins
 from policies.networks.config import require
 from policies.networks.normalizer import Normalizer
+from policies.networks.structured.team_bins import TeamBinsActor, TeamBinsStructure, nearest_bins
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ObservationGroups, OffPolicyConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
-from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW
 
 JointObs = tuple[Tensor, Tensor]

@@ -22,11 +22,11 @@ class Architecture(StrEnum):
     MLP = "mlp"
     """A multilayer perceptron."""
     PARTS = "parts"
-    """A transformer over body parts that turns with the world, for observations laid out by `embodied.core.parts`."""
+    """A transformer over body parts that turns with the world; observations as `embodied.core.body_rows` has them."""
     GRU = "gru"
     """A gated recurrent unit, which remembers, before a multilayer perceptron."""
     ENTITIES = "entities"
-    """Attention over what is around an agent, for observations laid out by `embodied.core.entities`."""
+    """Attention over what is around an agent, for observations laid out by `embodied.core.entity_rows`."""
 
 
 @dataclass(frozen=True)

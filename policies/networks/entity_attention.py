@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from embodied.core.entities import COLUMNS, FEATURES, WIDTH, rows_in
+from embodied.core.entity_rows import COLUMNS, FEATURES, WIDTH, rows_in
 from policies.networks.mlp import HIDDEN_GAIN, MLP, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 

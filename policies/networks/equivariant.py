@@ -7,7 +7,7 @@ turn: what is left are invariants, and nothing is lost. (Chen et al., "Subequiva
 3D environment", ICML 2023, call it subequivariance and build it from scalar products instead.)
 
 Parts have no order either. A part knows which others it hangs on, which hang on it and beside it, by a bias on the
-attention between the two; that is the body's form, together with the features in the rows of `embodied.core.parts`.
+attention between the two; that is the body's form, together with the features in the rows of `embodied.core.body_rows`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from embodied.core.parts import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
+from embodied.core.body_rows import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
 from policies.networks.mlp import HIDDEN_GAIN, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 RELATIONS = 6

@@ -10,7 +10,7 @@ from torch import Tensor
 from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import imitation_loss
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import StructuredActor
+from policies.networks.structured.actor import StructuredActor
 from policies.optim.flat_parameters import FlatAdamW
 
 

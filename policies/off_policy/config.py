@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
 from policies.algorithm import require_policy_group
+from policies.data.replay_buffer import BufferDtype
 from policies.imitation.advice import Advice
 from policies.networks.config import Activation, Architecture, NetworkConfig, require
 from policies.networks.ensemble import CriticEnsemble
@@ -20,7 +21,6 @@ from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
-from policies.off_policy.replay_buffer import BufferDtype
 from policies.optim.flat_parameters import FlatAdamW
 from policies.policy import NormalizedActor, Policy
 

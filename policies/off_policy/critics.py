@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
+from policies.data.replay_buffer import Batch
 from policies.networks.ensemble import CriticEnsemble
-from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW, join
 
 C = TypeVar("C", bound=nn.Module)

@@ -16,14 +16,13 @@ from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_s
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 from embodied.storage.trees import same_shapes
-from policies.algorithm import Algorithm, require_finite
+from policies.algorithm import Algorithm, require_finite, transfer_weights
+from policies.data.demonstrations import load as load_demonstrations
+from policies.data.replay_buffer import Batch, Transitions
 from policies.imitation.advice import QFunction
 from policies.imitation.demonstration_replay import DemonstrationReplay
-from policies.imitation.demonstrations import load as load_demonstrations
-from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.normalizer import Normalizer
 from policies.off_policy.config import OffPolicyConfig, Sizes
-from policies.off_policy.replay_buffer import Batch, Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.policy import Policy

@@ -17,8 +17,8 @@ from embodied.storage.configs import override, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.imitation.dagger_config import DaggerConfig
-from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
+from policies.pixel_policy import PixelGroups
 from policies.policy import Policy, RememberingPolicy
 from policies.ppo.config import PPOConfig
 from policies.registry import ALGORITHMS, DEFAULT, find_algorithm

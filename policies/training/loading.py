@@ -39,7 +39,7 @@ from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.task_names import OwnFile, own_file
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.pixel_policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from embodied import cli
 from embodied.errors import EmbodiedError, RunError, listing
-from embodied.runs.aggregate import Interval
+from embodied.evaluation.aggregate import Interval
 from embodied.runs.comparison import Comparison, Training, flat
 from embodied.runs.page import page
 from embodied.runs.tables import seeds_table

@@ -14,7 +14,7 @@ from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.storage.configs import UNSAVED, from_json, override
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from embodied.storage.runs import Run

@@ -24,11 +24,11 @@ from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv
-from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
 from policies.registry import find_algorithm
 from policies.training.loading import load_policy, told_its_task
 from policies.training.loop import Trainer, train
+from policies.training.mixed_team import infiltrated
 from policies.training.session import Session
 from policies.training.settings import Settings, without_training_options
 from policies.training.watching import Watcher

@@ -29,15 +29,15 @@ import numpy as np
 import tyro
 
 from embodied.errors import EmbodiedError, guard, listing
-from sim2real.bundles import golden_table, onnx_check
 from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, PLANNER, PLANS, BundleError, refused, verified_files
 from sim2real.bundles.onnx_session import session
 from sim2real.bundles.planner import golden as plans
 from sim2real.bundles.planner.runtime import PlannerRuntime
-from sim2real.bundles.step.golden import GoldenSteps, difference, walk
-from sim2real.bundles.step.golden import read as read_steps
 from sim2real.contract.contract import Contract
 from sim2real.contract.document import read_text
+from sim2real.graphs import golden_table, onnx_check
+from sim2real.graphs.golden import GoldenSteps, difference, walk
+from sim2real.graphs.golden import read as read_steps
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -16,8 +16,8 @@ import numpy as np
 
 from policies.networks.mlp import Activation
 from sim2real.bundles.network import Network
-from sim2real.bundles.onnx_check import INPUT, OUTPUTS, onnx_package
 from sim2real.contract.contract import Contract
+from sim2real.graphs.onnx_check import INPUT, OUTPUTS, onnx_package
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -1,7 +1,7 @@
 """The contract of a policy, from the task that it was trained on.
 
 Two families of tasks, legged robots that follow velocities and hovering drones, register a function each, with terms
-and actions in words; any other is described by its whole control step, `sim2real.contract.describe_step`. What MuJoCo's
+and actions in words; any other is described by its whole control step, `sim2real.graphs.describe_step`. What MuJoCo's
 models have no field for, the motors' top speeds, stands in `sim2real.contract.speeds`.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from embodied.core.task import Task, TaskWrapper
 from sim2real.contract import model_files
 from sim2real.contract.contract import Actuator, Contract, Rotor, Term
-from sim2real.contract.describe_step import describe_step, joint_of, place_of, target_range
 from sim2real.contract.speeds import top_speeds
+from sim2real.graphs.describe_step import describe_step, joint_of, place_of, target_range
 from tasks.locomotion.humanoid_joystick import HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
 from tasks.swarm.dynamics.multirotor import Multirotor

@@ -9,7 +9,6 @@ from typing import Protocol, cast
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from sim2real.bundles.step.golden import advance, begin
 from sim2real.contract.contract import (
     COMMAND,
     STATE,
@@ -21,6 +20,7 @@ from sim2real.contract.contract import (
 )
 from sim2real.contract.planner import IMAGE, PLANNED, Planner, PolicyCamera
 from sim2real.deployment.terms import Observer
+from sim2real.graphs.golden import advance, begin
 from sim2real.robots.base import Measurement, RobotError
 
 PARTS_OF = {

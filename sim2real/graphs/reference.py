@@ -18,9 +18,9 @@ from embodied.core.task import Task
 from embodied.core.world import SensorLayout, World
 from embodied.env.vec_env import POLICY
 from embodied.storage.trees import with_leaves
-from sim2real.bundles.step.golden import around
 from sim2real.contract.contract import COMMAND, STATE, Step
 from sim2real.graphs.control import BEGUN, MEMORY, PREVIOUS, draws_of, nominal
+from sim2real.graphs.golden import around
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.sources import Sources
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim2real.bundles.onnx_check import onnx_package
 from sim2real.graphs.graph import Graph, Node, Op
+from sim2real.graphs.onnx_check import onnx_package
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -14,11 +14,11 @@ import torch
 from embodied.env.env import Env
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten, unflatten
-from policies.imitation.demonstrations import load as load_demonstrations
+from policies.data.demonstrations import load as load_demonstrations
+from policies.data.replay_buffer import Transitions, combined
 from policies.off_policy.config import relu_network
 from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
-from policies.off_policy.replay_buffer import Transitions, combined
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy
 from policies.training.loop import Trainer

@@ -29,8 +29,8 @@ from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.files import dumps, write_atomic
-from policies.imitation.demonstrations import Demonstrator, record_actor
-from policies.imitation.demonstrations import save as save_demonstrations
+from policies.data.demonstrations import Demonstrator, record_actor
+from policies.data.demonstrations import save as save_demonstrations
 from policies.off_policy.sac import SACConfig
 from policies.training.loading import load_policy
 from sim2real.failures.failure_map import demonstrations as proposals

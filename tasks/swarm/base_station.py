@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED, Level, require_level

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError

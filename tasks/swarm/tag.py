@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.entities import WIDTH, Kind, entity_rows
+from embodied.core.entity_rows import WIDTH, Kind, entity_rows
 from embodied.core.hooks import Observation
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError

@@ -162,7 +162,7 @@ def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_
 
 
 def test_a_file_has_training_defaults_of_its_own(folder: Path) -> None:
-    defaults = "from policies.training.defaults import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
+    defaults = "from policies.train_config import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
     Path("short.py").write_text(SOUND + defaults)
     assert join_content()["short.py"].load_training().num_envs == 7
     Path("wrong.py").write_text(SOUND + "training = 3\n")

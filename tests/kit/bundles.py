@@ -28,9 +28,9 @@ from sim2real import export
 from sim2real.bundles.files import MANIFEST
 from sim2real.contract.contract import Actuator, Contract, Joint, Term
 from sim2real.contract.describe import describe, is_whole_step
-from sim2real.contract.describe_step import Described, describe_step
 from sim2real.deployment.policies import ShippedPolicy
 from sim2real.graphs.control import nominal
+from sim2real.graphs.describe_step import Described, describe_step
 from tests.kit.budget import sharing
 from tests.kit.worlds import task_of
 

@@ -20,11 +20,11 @@ from policies.multi_agent.qmix import QMIXConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig
-from policies.off_policy.idql.idql import IDQLConfig
+from policies.off_policy.idql import IDQLConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
-from policies.off_policy.svea.svea import SVEAConfig
+from policies.off_policy.svea import SVEAConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import CuriosityConfig, PPOConfig, Schedule, SymmetryConfig
 from policies.registry import algorithm_of

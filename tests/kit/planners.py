@@ -12,8 +12,8 @@ import torch
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.vec_env import ObservationSpec
 from policies.networks.mlp import NetworkConfig
-from policies.off_policy.svea.network import ImageEncoder, PixelActor
-from policies.off_policy.svea.policy import NormalizedPixelActor, PixelGroups, PixelPolicy
+from policies.networks.pixels import ImageEncoder, PixelActor
+from policies.pixel_policy import NormalizedPixelActor, PixelGroups, PixelPolicy
 from policies.vla.data.normalization import Normalization
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.config import Head, VLAConfig
@@ -24,8 +24,8 @@ from sim2real.bundles.bundle import Bundle
 from sim2real.bundles.planner.network import SEEING, PlannerNetwork
 from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract.contract import Contract
-from sim2real.contract.describe_step import Described, describe_step
 from sim2real.contract.planner import Planner
+from sim2real.graphs.describe_step import Described, describe_step
 from sim2real.robots.base import Measurement
 from tests.kit.budget import sharing
 from tests.kit.bundles import folder_of, quick

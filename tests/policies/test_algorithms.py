@@ -20,14 +20,14 @@ from embodied.registry import join_content
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
-from policies.imitation import demonstrations as demonstrations_file
+from policies.data import demonstrations as demonstrations_file
 from policies.networks.config import Architecture
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import PPOConfig
 from policies.registry import ALGORITHMS, algorithm_of, default_config, find_algorithm
+from policies.train_config import TrainConfig
 from policies.training import launch, settings
-from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy, policy_from_checkpoint
 from sim2real.bundles.network import ExportError, Network
 from tasks.swarm.team.training import WAYPOINTS

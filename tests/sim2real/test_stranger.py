@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sim2real.bundles import bundle
-from sim2real.bundles.step.golden import advance, begin
+from sim2real.graphs.golden import advance, begin
 from tests.kit.bundles import shipped_bundle
 from tests.kit.fakes import given
 from tests.kit.stranger import stranger

@@ -16,11 +16,11 @@ from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from sim2real import deploy
-from sim2real.contract import describe_step
 from sim2real.contract.contract import COMMAND
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.policies import ShippedPolicy
 from sim2real.deployment.team import run_together
+from sim2real.graphs import describe_step
 from sim2real.graphs.control import ControlGraph, nominal
 from sim2real.graphs.reference import with_numbers
 from sim2real.graphs.sources import Sources

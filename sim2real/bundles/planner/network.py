@@ -19,17 +19,17 @@ from embodied.core.instruction import MAX_WORDS
 from embodied.core.task import Task
 from embodied.errors import UnknownNameError
 from embodied.math import transforms
-from policies.off_policy.svea.network import PixelObservation
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.networks.pixels import PixelObservation
+from policies.pixel_policy import PixelPolicy
 from policies.vla.model.text_encoder import HashedTextEncoder
 from policies.vla.policy import VLAPolicy
 from sim2real.bundles.network import ExportError
-from sim2real.bundles.onnx_check import onnx_package
 from sim2real.bundles.planner.golden import CHUNK, COUNT, OBSERVATION, TOKENS, GoldenPlans, shapes
 from sim2real.bundles.planner.runtime import tokens_of
 from sim2real.cameras.mujoco_camera import MUJOCO_TO_OPENCV
 from sim2real.contract.contract import Contract
 from sim2real.contract.planner import Planner, PolicyCamera, Words
+from sim2real.graphs.onnx_check import onnx_package
 
 NGRAMS = 32  # of a word: words of up to 31 letters
 CANDIDATES = 8  # inputs tried for each golden one

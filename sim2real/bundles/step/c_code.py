@@ -8,9 +8,9 @@ import numpy as np
 
 from sim2real.bundles.c_code import fill, identifiers, plain, rows
 from sim2real.bundles.network import ExportError
-from sim2real.bundles.step.golden import GoldenSteps, outside
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract, Remembered, Step
 from sim2real.contract.planner import PLANNED
+from sim2real.graphs.golden import GoldenSteps, outside
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.to_c import HELPERS, CText, identifier, number
 

@@ -14,13 +14,13 @@ from sim2real.bundles.network import ExportError
 from sim2real.bundles.planner import golden as plans
 from sim2real.bundles.planner.network import PlannerNetwork, with_metadata
 from sim2real.bundles.step import c_code
-from sim2real.bundles.step.golden import TOLERANCE, GoldenSteps, spread, walk, written
 from sim2real.bundles.step.readme import readme
 from sim2real.contract import document
 from sim2real.contract.contract import COMMAND
-from sim2real.contract.describe_step import Described
 from sim2real.graphs import to_onnx
 from sim2real.graphs.control import first_draw
+from sim2real.graphs.describe_step import Described
+from sim2real.graphs.golden import TOLERANCE, GoldenSteps, spread, walk, written
 from sim2real.graphs.sources import Sources
 
 PRODUCER = {"producer": "embodied sim2real.export"}

@@ -14,8 +14,8 @@ from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import COMMAND, STATE, Contract
-from sim2real.contract.describe_step import robot_contract
 from sim2real.graphs.control import nominal
+from sim2real.graphs.describe_step import robot_contract
 from sim2real.graphs.reference import with_numbers
 from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement

@@ -9,7 +9,7 @@ import math
 import mujoco
 import numpy as np
 
-from embodied.core.parts import SLOTS
+from embodied.core.body_rows import SLOTS
 from embodied.core.scenes import compose
 from tasks.locomotion.morphologies.description import Capsule, Hinge, Limb, Vector
 from tasks.locomotion.morphologies.families import Family

@@ -19,8 +19,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.body_rows import FEATURES, SLOTS, actions_of
 from embodied.core.hooks import CommandRange, Observation, Timing
-from embodied.core.parts import FEATURES, SLOTS, actions_of
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -165,10 +165,11 @@ class Reach(Task[TaskState]):
         return TaskState(target, jnp.linalg.norm(target - place), approach, state.reached + there)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """`policy`: for each part a row of `embodied.core.parts.FEATURES`, noiseless, vectors in the world frame.
+        """`policy`: for each part a row of `embodied.core.body_rows.FEATURES`, noiseless, vectors in the world frame.
 
         A term is a part, named as in the model: torso; thigh, shin, foot, lower shin; upper and lower arm; tail; left
-        and right ones, front (f) and back (b) ones. Together the terms reshape to `(parts, embodied.core.parts.WIDTH)`.
+        and right ones, front (f) and back (b) ones. Together the terms reshape to
+        `(parts, embodied.core.body_rows.WIDTH)`.
         """
         del key
         rows = self._rows(world, state)

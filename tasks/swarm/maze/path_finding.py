@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import WIDTH
+from embodied.core.entity_rows import WIDTH
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED, Level, require_level

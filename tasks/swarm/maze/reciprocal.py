@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.entities import COLUMNS, Kind
+from embodied.core.entity_rows import COLUMNS, Kind
 
 HEADINGS, SPEEDS = 16, (0.35, 0.7, 1.0)  # velocities that are tried, beside the wished one and standing still
 HORIZON = 3.0  # s; what would be touched later does not matter yet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.entities import COLUMNS, Kind
+from embodied.core.entity_rows import COLUMNS, Kind
 from tasks.swarm.control.levels import SPEED
 
 LEAD = 0.5  # s of the prey's flight that hunters aim ahead, at most

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from tasks.swarm.dynamics.drones import RADIUS, Drones
 from tasks.swarm.team.drone_team import closest_approach
 

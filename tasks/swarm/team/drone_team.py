@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows, passing
+from embodied.core.entity_rows import Kind, entity_rows, passing
 from embodied.core.hooks import Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -308,7 +308,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         """What each drone knows of itself and its goal: terms (A, k), scaled to about 1."""
 
     def entities(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
-        """What is around each drone: terms (A, rows, embodied.core.entities.WIDTH). Here its nearest `teammates`."""
+        """What is around each drone: terms (A, rows, embodied.core.entity_rows.WIDTH). Here its nearest `teammates`."""
         return {"teammates": self.teammates(drones, state.near)} if self.config.neighbours else {}
 
     def teammates(self, drones: Drones, near: Array) -> Array:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from embodied.core.world import World
 from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level, require_level
 from tasks.swarm.dynamics.drones import Drones, length

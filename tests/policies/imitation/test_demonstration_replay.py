@@ -14,11 +14,11 @@ import torch
 
 from embodied.errors import EmbodiedError
 from embodied.storage import trees
-from policies.imitation import demonstrations
+from policies.data import demonstrations
+from policies.data.replay_buffer import ReplayBuffer, split_into_envs
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import ActorCriticConfig
 from policies.off_policy.learner import OffPolicyLearner
-from policies.off_policy.replay_buffer import ReplayBuffer, split_into_envs
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from embodied.core.parts import COLUMNS, SLOTS, WIDTH
+from embodied.core.body_rows import COLUMNS, SLOTS, WIDTH
 from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 from policies import PPO, Policy, PPOConfig

@@ -14,10 +14,11 @@ from embodied.storage.configs import from_json
 from policies.networks.build import make_actor
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from sim2real.bundles import onnx_check, onnx_graph
+from sim2real.bundles import onnx_graph
 from sim2real.bundles.network import ExportError, Network
 from sim2real.contract.contract import Contract
 from sim2real.contract.document import contract_text
+from sim2real.graphs import onnx_check
 from tests.kit.bundles import observations, small_contract, small_policy
 
 onnx = pytest.importorskip("onnx")

@@ -21,7 +21,7 @@ from embodied.core.hooks import PIXELS
 from embodied.errors import EmbodiedError
 from embodied.storage.runs import Run
 from embodied.storage.trees import flatten
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.pixel_policy import PixelPolicy
 from policies.vla.model.config import Head
 from policies.vla.policy import VLAPolicy
 from sim2real import export

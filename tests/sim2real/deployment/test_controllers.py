@@ -16,10 +16,10 @@ from embodied.errors import EmbodiedError
 from policies.networks.mlp import Architecture, NetworkConfig
 from sim2real import deploy, export
 from sim2real.bundles.bundle import Bundle
-from sim2real.bundles.step.golden import advance, begin
 from sim2real.contract.planner import PLANNED
 from sim2real.deployment.controllers import StepController
 from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.graphs.golden import advance, begin
 from sim2real.graphs.sources import Sources
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.estimated import EstimatedRobot, load_estimator

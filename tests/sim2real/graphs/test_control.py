@@ -10,9 +10,9 @@ import pytest
 from embodied.core.task import Task
 from embodied.new.__main__ import main as new
 from embodied.registry import join_content
-from sim2real.contract.describe_step import Described, describe_step
 from sim2real.contract.planner import PLANNED
 from sim2real.graphs.control import ControlGraph
+from sim2real.graphs.describe_step import Described, describe_step
 from sim2real.graphs.graph import GraphError
 from sim2real.graphs.reference import Reference
 from tasks.locomotion.joystick import Joystick

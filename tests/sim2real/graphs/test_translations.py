@@ -12,8 +12,7 @@ from torch import nn
 
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
-from sim2real.bundles import onnx_check
-from sim2real.graphs import to_onnx
+from sim2real.graphs import onnx_check, to_onnx
 from sim2real.graphs.from_torch import inline, inline_all
 from sim2real.graphs.graph import BINARY, REDUCE, UNARY, Builder, Graph, GraphError
 from sim2real.graphs.to_c import HELPERS, CText

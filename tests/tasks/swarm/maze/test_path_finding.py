@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import embodied
-from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import embodied
-from embodied.core.entities import COLUMNS
+from embodied.core.entity_rows import COLUMNS
 from embodied.core.world import World
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content

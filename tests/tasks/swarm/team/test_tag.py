@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import embodied
-from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.core.episode import flatten_observation
 from embodied.core.world import World
 from embodied.env.env import Env

@@ -1,0 +1,5 @@
+"""What LeRobot imports because of its name: `--env.type=embodied` exists from then on."""
+
+from embodied.adapters.lerobot.config import EmbodiedEnvConfig
+
+__all__ = ["EmbodiedEnvConfig"]
