@@ -25,7 +25,7 @@ from policies.networks.config import require
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
-from policies.off_policy.config import relu_network
+from policies.networks.config import relu_network
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
 from policies.optim.flat_parameters import FlatAdamW, join

@@ -84,3 +84,8 @@ def require_raw_observations(architecture: Architecture, normalize_observations:
         only = f"with architecture {architecture}"
         require(not normalize_observations, "normalize_observations", True, f"False {only}")
         require(observation_clip >= UNCLIPPED, "observation_clip", observation_clip, f"{UNCLIPPED:g} or more {only}")
+
+
+def relu_network(*hidden: int) -> NetworkConfig:
+    """Hidden layers of these widths, two of 256 by default."""
+    return NetworkConfig(hidden or (256, 256), Activation.RELU)

@@ -15,7 +15,7 @@ from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
 from policies.algorithm import require_policy_group
 from policies.data.replay_buffer import BufferDtype
 from policies.imitation.advice import Advice
-from policies.networks.config import Activation, Architecture, NetworkConfig, require
+from policies.networks.config import Architecture, NetworkConfig, relu_network, require
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
@@ -69,11 +69,6 @@ class ObservationGroups:
     def policy(self, actor: Any, mean: Tensor, scale: Tensor, config: OffPolicyConfig) -> Policy:
         """The policy of an actor, whose vector is shifted by `mean` and scaled."""
         return Policy(NormalizedActor(actor, mean, scale, config.observation_clip), config.policy_network, self.actor)
-
-
-def relu_network(*hidden: int) -> NetworkConfig:
-    """Hidden layers of these widths, two of 256 by default."""
-    return NetworkConfig(hidden or (256, 256), Activation.RELU)
 
 
 @dataclass(frozen=True)

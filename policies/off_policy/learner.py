@@ -20,7 +20,7 @@ from policies.algorithm import Algorithm, require_finite, transfer_weights
 from policies.data.demonstrations import load as load_demonstrations
 from policies.data.replay_buffer import Batch, Transitions
 from policies.imitation.advice import QFunction
-from policies.imitation.demonstration_replay import DemonstrationReplay
+from policies.off_policy.demonstration_replay import DemonstrationReplay
 from policies.networks.normalizer import Normalizer
 from policies.off_policy.config import OffPolicyConfig, Sizes
 from policies.optim import distributed

@@ -16,7 +16,7 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten, unflatten
 from policies.data.demonstrations import load as load_demonstrations
 from policies.data.replay_buffer import Transitions, combined
-from policies.off_policy.config import relu_network
+from policies.networks.config import relu_network
 from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig

@@ -37,7 +37,7 @@ TEAMS = {
 
 
 def register(registry: Registry) -> None:
-    for tasks, module in ((ALONE, "training"), (TEAMS, "team.training")):
+    for tasks, module in ((ALONE, "training"), (TEAMS, "team_training")):
         for name, (target, training, summary) in tasks.items():
             registry.register(
                 TaskEntry(

@@ -9,7 +9,7 @@ import numpy as np
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.pose import neutral_pose, place
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point, sole
+from embodied.robot.tree import Limb, Tree, lowest_point, sole
 from embodied.robot.description import NAME, Description
 
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot.derivation.pose import neutral_pose, place
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 LONG = 4  # joints of an arm beyond what it has in common with another, which no finger has
 COMMON = 3  # joints that two arms have in common: a torso's; an arm that carries a hand has more

@@ -9,7 +9,7 @@ import mujoco
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation import forms
-from embodied.robot.derivation.tree import Tree
+from embodied.robot.tree import Tree
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile
 from embodied.robot.rotors import has_rotors

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot.derivation.chain import Chain, least_squares
-from embodied.robot.derivation.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
+from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
 
 BEND = {4: 0.8, 2: 0.97}  # number of legs -> height of the hip over the foot, of the leg's whole length
 NEUTRAL = 0.05  # of a leg's length, that a radian away from the neutral angle weighs as much as; and

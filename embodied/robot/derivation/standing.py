@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point, sole
+from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 FLAT = 5  # joints of a leg whose foot is a sole, which takes moments too
 MOMENT = 0.1  # m: a moment of a sole counts as much as a force with this lever

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
-from embodied.robot.derivation.tree import lowest_point
+from embodied.robot.tree import lowest_point
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file

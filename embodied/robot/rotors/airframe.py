@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
-from embodied.robot.derivation.tree import Tree
+from embodied.robot.tree import Tree
 from embodied.robot.description import NAME, Description, Vector
 from embodied.robot.rotors.places import Place, find_places
 from embodied.robot.rotors.rotor import (

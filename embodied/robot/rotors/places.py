@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from embodied.errors import UnknownNameError
-from embodied.robot.derivation.tree import Limb, Tree
+from embodied.robot.tree import Limb, Tree
 from embodied.robot.description import Description, Vector
 from embodied.robot.rotors.urdf import Remarks
 

@@ -21,7 +21,7 @@ from tasks.swarm.base_station import BaseStation, BaseStationConfig
 from tasks.swarm.control.levels import LEVELS, SPEED, Level
 from tasks.swarm.coverage import CELL, Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.dynamics.flight import known_effects
+from tasks.swarm.team.flight import known_effects
 from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.flocking.flock import kuramoto, polarisation
 from tasks.swarm.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots

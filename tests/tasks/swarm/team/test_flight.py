@@ -15,7 +15,7 @@ import embodied
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Drones, still
-from tasks.swarm.dynamics.flight import DENSE, Flight, Physics
+from tasks.swarm.team.flight import DENSE, Flight, Physics
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 from tasks.swarm.formation import Formation, FormationConfig
 
