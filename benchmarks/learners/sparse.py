@@ -21,10 +21,10 @@ from policies.imitation.behaviour_cloning import BehaviourCloningConfig
 from policies.imitation.dagger_config import DaggerConfig
 from policies.imitation.supervision import SupervisedActor
 from policies.imitation.warm_start import imitate
+from policies.networks.config import relu_network
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig
-from policies.networks.config import relu_network
 from policies.off_policy.idql import IDQLConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig

@@ -34,8 +34,7 @@ from policies.multi_agent.hasac import HASACConfig
 from policies.multi_agent.matd3 import MATD3Config
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.qmix import QMIXConfig
-from policies.networks.config import Activation, NetworkConfig
-from policies.networks.config import relu_network
+from policies.networks.config import Activation, NetworkConfig, relu_network
 from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.training.loading import load_policy

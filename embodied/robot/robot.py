@@ -18,10 +18,10 @@ from embodied.robot.derivation.kind import Kind, floats, kind_of, refuse_ball_jo
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.derivation.servos import ARMS, LEGS
 from embodied.robot.derivation.standing import standing_torques
-from embodied.robot.tree import Limb, Tree, lowest_point
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, read_model
 from embodied.robot.rotors import Airframe, Rotor, find_airframe, without_rotors
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 HOME_KEYS = ("home", "stand", "standing", "default", "rest")
 

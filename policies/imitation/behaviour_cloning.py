@@ -21,11 +21,10 @@ from policies.data.demonstrations import load_source
 from policies.data.interventions import episodes_to_keep, mark_before, weights
 from policies.data.replay_buffer import Transitions
 from policies.imitation.losses import imitation_error, imitation_loss
-from policies.networks.config import require
+from policies.networks.config import relu_network, require
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
-from policies.networks.config import relu_network
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
 from policies.optim.flat_parameters import FlatAdamW, join

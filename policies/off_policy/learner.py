@@ -20,9 +20,9 @@ from policies.algorithm import Algorithm, require_finite, transfer_weights
 from policies.data.demonstrations import load as load_demonstrations
 from policies.data.replay_buffer import Batch, Transitions
 from policies.imitation.advice import QFunction
-from policies.off_policy.demonstration_replay import DemonstrationReplay
 from policies.networks.normalizer import Normalizer
 from policies.off_policy.config import OffPolicyConfig, Sizes
+from policies.off_policy.demonstration_replay import DemonstrationReplay
 from policies.optim import distributed
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.policy import Policy

@@ -94,6 +94,30 @@ def looking() -> tuple[Bundle, PixelPolicy]:
     return _exported(pixels(), "pixels")
 
 
+class _FromNoise(torch.nn.Module):
+    """A flow head's chunk of the network's inputs, without the network before it."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        super().__init__()
+        self.head, self.features = head, torch.linspace(-1, 1, TINY.chunk * TINY.width)
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.head.decode(self.features.reshape(1, TINY.chunk, -1), inputs[-1][None])[0]  # type: ignore[operator]
+
+
+@functools.cache
+def from_noise() -> tuple[PlannerNetwork, PlannerNetwork, bytes]:
+    """A network whose flow head makes a chunk of noise in one step, the head alone, and the head's ONNX."""
+    policy = vla(Head.FLOW)
+    # Each step is a graph of its own; torch types what modules hold as tensors.
+    policy.network.head.steps = 1  # pyright: ignore[reportArgumentType]
+    whole = network_of(policy)
+    head = PlannerNetwork(whole.planner, whole.group, _FromNoise(policy.network.head).eval())
+    contract = described_for(whole.planner).contract
+    with sharing("ONNX of a flow head"):
+        return whole, head, head.serialised(contract)
+
+
 def _exported(policy: Any, name: str) -> tuple[Bundle, Any]:
     network = network_of(policy)
     described = described_for(network.planner)

@@ -9,8 +9,8 @@ import numpy as np
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.pose import neutral_pose, place
-from embodied.robot.tree import Limb, Tree, lowest_point, sole
 from embodied.robot.description import NAME, Description
+from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
 GRIPPER = 0.06  # m: sideways moving fingers travel no further

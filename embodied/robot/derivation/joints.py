@@ -12,9 +12,9 @@ import numpy as np
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.servos import Rule, Servo, effort_of, servo_for
-from embodied.robot.tree import Limb, Tree, lowest_point
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile, driven_joints
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 
 @dataclasses.dataclass(frozen=True)

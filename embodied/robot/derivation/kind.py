@@ -9,10 +9,10 @@ import mujoco
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation import forms
-from embodied.robot.tree import Tree
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile
 from embodied.robot.rotors import has_rotors
+from embodied.robot.tree import Tree
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them

@@ -9,13 +9,13 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
-from embodied.robot.tree import lowest_point
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
+from embodied.robot.tree import lowest_point
 
 GRAVITY = 9.81  # m/s^2
 HIDDEN = 4  # group of shapes and sites that no picture shows

@@ -9,7 +9,6 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
-from embodied.robot.tree import Tree
 from embodied.robot.description import NAME, Description, Vector
 from embodied.robot.rotors.places import Place, find_places
 from embodied.robot.rotors.rotor import (
@@ -22,6 +21,7 @@ from embodied.robot.rotors.rotor import (
     Rotor,
 )
 from embodied.robot.rotors.urdf import Remarks
+from embodied.robot.tree import Tree
 
 SKEW = 0.05  # of the smallest moment: larger products of inertia are worth a warning
 APART = 10.0  # degrees between neighbours about the vertical, below which nobody can say who is whose neighbour

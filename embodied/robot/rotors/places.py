@@ -11,9 +11,9 @@ import mujoco
 import numpy as np
 
 from embodied.errors import UnknownNameError
-from embodied.robot.tree import Limb, Tree
 from embodied.robot.description import Description, Vector
 from embodied.robot.rotors.urdf import Remarks
+from embodied.robot.tree import Limb, Tree
 
 FEWEST = 3  # rotors from which a robot is taken for a multirotor
 TURNS = 8 * np.pi  # rad of range from which a joint turns round and round: four turns

@@ -27,9 +27,9 @@ from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
 from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, drones_spec, length, places, scatter, still
-from tasks.swarm.team.flight import Flight, Physics, known_effects
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset
+from tasks.swarm.team.flight import Flight, Physics, known_effects
 
 G = TypeVar("G")
 

@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
 import embodied
 from embodied.core.hooks import PIXELS
@@ -111,27 +110,10 @@ def test_an_observation_that_is_not_finite_gives_no_plan(exported: Any) -> None:
     assert np.isnan(exported()[0].plan(images, np.full(STATE, np.inf, np.float32))).all()
 
 
-class _FromNoise(nn.Module):
-    """A flow head's chunk of the network's inputs, without the network before it."""
-
-    def __init__(self, head: nn.Module) -> None:
-        super().__init__()
-        self.head, self.features = head, torch.linspace(-1, 1, planners.TINY.chunk * planners.TINY.width)
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.head.decode(self.features.reshape(1, planners.TINY.chunk, -1), inputs[-1][None])[0]  # type: ignore[operator]
-
-
 def test_what_a_flow_head_makes_of_noise_is_exported() -> None:
-    policy = vla(Head.FLOW)
-    # Each step is a graph of its own; torch types what modules hold as tensors.
-    policy.network.head.steps = 1  # pyright: ignore[reportArgumentType]
-    network = network_of(policy)
+    network, head, exported = planners.from_noise()
     assert network.planner.noise
-    contract = described_for(network.planner).contract
-    decode = PlannerNetwork(network.planner, network.group, _FromNoise(policy.network.head).eval())
-    found = session(decode.serialised(contract))
-    golden = decode.golden(contract)
+    found, golden = session(exported), head.golden(described_for(network.planner).contract)
     for row, expected in zip(golden.rows(), golden.chunk, strict=True):
         used = {entry.name: row[entry.name] for entry in found.get_inputs()}
         np.testing.assert_allclose(np.asarray(found.run([CHUNK], used)[0]), expected, atol=TOLERANCE)

@@ -15,9 +15,9 @@ import embodied
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Drones, still
-from tasks.swarm.team.flight import DENSE, Flight, Physics
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 from tasks.swarm.formation import Formation, FormationConfig
+from tasks.swarm.team.flight import DENSE, Flight, Physics
 
 P250 = QUADROTORS[Preset.P250]
 DT = 1 / 240  # s
