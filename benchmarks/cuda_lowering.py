@@ -15,8 +15,8 @@ import jax
 import tyro
 
 from embodied import cli
+from embodied.bench.lowering import lower_for_cuda
 from embodied.errors import EngineError, guard
-from embodied.evaluation.lowering import lower_for_cuda
 from embodied.factory import configured
 from embodied.registry import join_content
 

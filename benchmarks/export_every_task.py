@@ -41,11 +41,11 @@ from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract.contract import STATE
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.graphs.describe_step import describe_step
-from sim2real.graphs.from_torch import PolicyNodes
 from sim2real.graphs.golden import outside
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
 from sim2real.graphs.to_c import identifier
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 
 ASKED = 1e-5  # largest difference
 

@@ -26,7 +26,7 @@ from embodied.engines.base import FusedEngine, HostEngine
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Drones, still
-from tasks.swarm.landing import Landing, LandingConfig
+from tasks.swarm.single.landing import Landing, LandingConfig
 from tasks.swarm.team.waypoints import Goal
 
 REFERENCE = "rigid"

@@ -28,8 +28,8 @@ from embodied.engines.rigid import RigidEngine
 from embodied.factory import make
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
-from tasks.swarm.formation import FormationConfig, Shape
-from tasks.swarm.trajectory import TrajectoryConfig
+from tasks.swarm.multi.formation import FormationConfig, Shape
+from tasks.swarm.single.trajectory import TrajectoryConfig
 
 
 @dataclasses.dataclass(frozen=True)

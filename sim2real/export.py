@@ -42,8 +42,8 @@ from sim2real.contract import document
 from sim2real.contract.contract import Contract
 from sim2real.contract.describe import describe, is_whole_step
 from sim2real.graphs.describe_step import describe_step
-from sim2real.graphs.from_torch import PolicyNodes
 from sim2real.graphs.identified import IdentifiedPolicy
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,11 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from embodied.bench import speed
 from embodied.engines.base import sees_nvidia_gpu
 from embodied.engines.mjx.engine import GraphMode
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
-from embodied.evaluation import speed
 from embodied.factory import make
 
 

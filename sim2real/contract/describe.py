@@ -23,7 +23,7 @@ from tasks.locomotion.humanoid_joystick import HumanoidJoystick
 from tasks.locomotion.joystick import FALLEN, Joystick
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import Quadrotor
-from tasks.swarm.hover import NOISE, REACH, Hover
+from tasks.swarm.single.hover import NOISE, REACH, Hover
 
 LEGGED = {
     "gyro": ("gyro", "rad/s"),

@@ -24,7 +24,7 @@ class ShippedPolicy:
         from embodied.storage import checkpoints
         from sim2real.contract.describe import describe, is_whole_step
         from sim2real.graphs.describe_step import describe_step
-        from sim2real.graphs.from_torch import PolicyNodes
+        from sim2real.graphs.tracing.from_torch import PolicyNodes
 
         made: Any = join_content()[task].load()()
         self._policy = policy_from_checkpoint(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")

@@ -23,9 +23,9 @@ from embodied.env.vec_env import POLICY
 from embodied.errors import listing
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Measured, Remembered, Source, Told
 from sim2real.contract.planner import PLANNED
-from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder, Graph, GraphError
-from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
+from sim2real.graphs.tracing.from_jax import Argument, inline
+from sim2real.graphs.tracing.sources import JOINT_POS, JOINT_VEL, Sources
 
 DRAWS = 64  # episodes that are compared
 ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins

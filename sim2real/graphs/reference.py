@@ -22,7 +22,7 @@ from sim2real.contract.contract import COMMAND, STATE, Step
 from sim2real.graphs.control import BEGUN, MEMORY, PREVIOUS, draws_of, nominal
 from sim2real.graphs.golden import around
 from sim2real.graphs.graph import Graph
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.tracing.sources import Sources
 
 SPEEDS = 0.1  # rad/s or m/s, spread of joint velocities
 

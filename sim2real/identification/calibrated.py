@@ -29,7 +29,7 @@ from tasks.locomotion.legged import LeggedTask
 from tasks.manipulation.common.tabletop import Tabletop
 from tasks.manipulation.track_pose import PANDA, TrackPose
 from tasks.swarm.dynamics.quadrotor import Quadrotor
-from tasks.swarm.hover import Hover
+from tasks.swarm.single.hover import Hover
 
 
 def from_file(task: Task[Any], path: Path, width: float = 1.0) -> Task[Any]:

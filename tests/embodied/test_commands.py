@@ -5,9 +5,10 @@ import json
 import pytest
 import torch
 
-from embodied import bench, cli, evaluate, ship
+from embodied import cli, evaluate, ship
 from embodied import list as listing
-from embodied.evaluation import speed
+from embodied.bench import __main__ as bench
+from embodied.bench import speed
 from embodied.registry import join_content
 from embodied.storage import checkpoints
 from tests.kit.commands import refused

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import embodied
-from embodied import bench, collect, evaluate, play, ship, snapshots, train
+from embodied import collect, evaluate, play, ship, snapshots, train
 from embodied import list as listing
+from embodied.bench import __main__ as bench
 from embodied.core.initial_states import load
 from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
@@ -150,7 +151,7 @@ def test_export_and_ship_say_what_they_cannot_do(at_run: str, tmp_path: Path) ->
 
 
 def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_it(folder: Path) -> None:
-    text = 'from tasks.swarm.hover import Hover\n\n\nclass Mine(Hover):\n    """Hover."""\n'
+    text = 'from tasks.swarm.single.hover import Hover\n\n\nclass Mine(Hover):\n    """Hover."""\n'
     Path("mine.py").write_text(text)
     shipped = checkpoints.load(shipped_path("swarm/hover"))
     name = f"{folder}/mine.py:Mine"

@@ -30,7 +30,7 @@ from policies.train_config import TrainConfig
 from policies.training import launch, settings
 from policies.training.loading import load_policy, policy_from_checkpoint
 from sim2real.bundles.network import ExportError, Network
-from tasks.swarm.team_training import WAYPOINTS
+from tasks.swarm.multi.training import WAYPOINTS
 from tests.kit import pusher, training
 from tests.kit.budget import sharing
 from tests.kit.learning import vectors

@@ -23,7 +23,7 @@ from sim2real.contract.describe import describe
 from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
 from sim2real.robots.base import Measurement
 from tasks.swarm.dynamics.quadrotor import Preset
-from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import shipped_bundle, small_bundle, small_contract, small_policy
 from tests.kit.commands import refused
 

@@ -23,7 +23,7 @@ from sim2real.deployment.team import run_together
 from sim2real.graphs import describe_step
 from sim2real.graphs.control import ControlGraph, nominal
 from sim2real.graphs.reference import with_numbers
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.tracing.sources import Sources
 from sim2real.robots import registry
 from sim2real.robots.simulation import step_model
 from sim2real.robots.simulation.lockstep import Lockstep

@@ -21,7 +21,7 @@ from sim2real.graphs import to_onnx
 from sim2real.graphs.control import first_draw
 from sim2real.graphs.describe_step import Described
 from sim2real.graphs.golden import TOLERANCE, GoldenSteps, spread, walk, written
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.tracing.sources import Sources
 
 PRODUCER = {"producer": "embodied sim2real.export"}
 

@@ -26,7 +26,7 @@ from sim2real.robots.simulation.same_robot import check_same
 from sim2real.robots.simulation.step_model import StepModel
 from tasks.locomotion.legged import LeggedTask
 from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.hover import Hover
+from tasks.swarm.single.hover import Hover
 
 SOURCES: Mapping[str, str] = {
     "gyro": "gyro",

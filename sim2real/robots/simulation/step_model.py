@@ -17,7 +17,7 @@ from sim2real.contract.contract import COMMAND, STATE, Contract
 from sim2real.graphs.control import nominal
 from sim2real.graphs.describe_step import robot_contract
 from sim2real.graphs.reference import with_numbers
-from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
+from sim2real.graphs.tracing.sources import JOINT_POS, JOINT_VEL, Sources
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.photographer import Photographer

@@ -22,7 +22,7 @@ from sim2real.contract.contract import Contract, Term
 from sim2real.contract.describe import describe
 from sim2real.deployment.terms import Observer
 from sim2real.robots.base import Measurement
-from tasks.swarm.hover import Hover
+from tasks.swarm.single.hover import Hover
 from tests.kit.bundles import compile_c, small_policy
 from tests.kit.fakes import given
 from tests.kit.noiseless import measured, noiseless

@@ -40,7 +40,7 @@ from sim2real.robots.registry import connect
 from sim2real.robots.simulation import photographer
 from sim2real.robots.simulation.photographer import Photographer
 from sim2real.robots.simulation.simulated import SimulatedOptions
-from tasks.swarm.gate_race import EYE, GateRace, GateRaceConfig
+from tasks.swarm.single.gate_race import EYE, GateRace, GateRaceConfig
 from tests.kit import planners
 from tests.kit.bundles import compile_c
 from tests.kit.fakes import given

@@ -20,14 +20,14 @@ from sim2real.contract.planner import PLANNED
 from sim2real.deployment.controllers import StepController
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.graphs.golden import advance, begin
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.tracing.sources import Sources
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.estimated import EstimatedRobot, load_estimator
 from sim2real.robots.lerobot import LeRobot
 from sim2real.robots.registry import connect
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
-from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import described
 from tests.kit.commands import refused
 from tests.kit.fakes import Device

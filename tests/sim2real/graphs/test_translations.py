@@ -13,9 +13,9 @@ from torch import nn
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
 from sim2real.graphs import onnx_check, to_onnx
-from sim2real.graphs.from_torch import inline, inline_all
 from sim2real.graphs.graph import BINARY, REDUCE, UNARY, Builder, Graph, GraphError
 from sim2real.graphs.to_c import HELPERS, CText
+from sim2real.graphs.tracing.from_torch import inline, inline_all
 from tests.kit.bundles import compile_c
 
 pytestmark = pytest.mark.timeout(120)

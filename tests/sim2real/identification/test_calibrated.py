@@ -31,7 +31,7 @@ from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
-from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
 from tests.kit.hooks import partly
 from tests.kit.worlds import task_of

@@ -12,7 +12,7 @@ from embodied.adapters.lerobot.vector_env import LeRobotVectorEnv, Success
 from embodied.core.world import Outcome, World
 from embodied.env.env import Env
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
-from tasks.swarm.hover import HoverConfig
+from tasks.swarm.single.hover import HoverConfig
 from tests.kit.commands import interpreted
 from tests.kit.drones import MAX_STEPS, BriefHover, lasting, plan, seeing_world
 

@@ -17,21 +17,21 @@ from embodied.core.entity_rows import COLUMNS
 from embodied.core.world import World
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
-from tasks.swarm.base_station import BaseStation, BaseStationConfig
 from tasks.swarm.control.levels import LEVELS, SPEED, Level
-from tasks.swarm.coverage import CELL, Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
 from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.flocking.flock import kuramoto, polarisation
-from tasks.swarm.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots
-from tasks.swarm.gate_race import GateRace, GateRaceConfig
-from tasks.swarm.navigation import Navigation, NavigationConfig
-from tasks.swarm.pursuit import CAUGHT, Pursuit, PursuitConfig
+from tasks.swarm.multi.base_station import BaseStation, BaseStationConfig
+from tasks.swarm.multi.coverage import CELL, Coverage, CoverageConfig
+from tasks.swarm.multi.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots
+from tasks.swarm.multi.navigation import Navigation, NavigationConfig
+from tasks.swarm.multi.pursuit import CAUGHT, Pursuit, PursuitConfig
+from tasks.swarm.single.gate_race import GateRace, GateRaceConfig
+from tasks.swarm.single.trajectory import Path, Trajectory, TrajectoryConfig
 from tasks.swarm.team.drone_team import SPACING, DroneTeam
 from tasks.swarm.team.flight import known_effects
 from tasks.swarm.team.gates import CLEAR, Gate, Wall
 from tasks.swarm.team.waypoints import WaypointConfig
-from tasks.swarm.trajectory import Path, Trajectory, TrajectoryConfig
 from tests.kit.hooks import blank, compiled, partly
 from tests.kit.worlds import jitted
 

@@ -16,7 +16,7 @@ from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Drones, still
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
-from tasks.swarm.formation import Formation, FormationConfig
+from tasks.swarm.multi.formation import Formation, FormationConfig
 from tasks.swarm.team.flight import DENSE, Flight, Physics
 
 P250 = QUADROTORS[Preset.P250]

@@ -19,7 +19,7 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import still
-from tasks.swarm.tag import CATCH, EGO_SIZE, Tag, TagConfig, bound
+from tasks.swarm.multi.tag import CATCH, EGO_SIZE, Tag, TagConfig, bound
 from tests.kit.hooks import compiled
 from tests.kit.scripts import obeyed
 

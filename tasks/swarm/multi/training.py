@@ -6,9 +6,9 @@ from policies.imitation.dagger_config import DaggerConfig
 from policies.networks.config import UNCLIPPED, Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule
 from policies.train_config import TrainConfig
-from tasks.swarm import base_station, coverage, pursuit, tag
 from tasks.swarm.flocking import flock
 from tasks.swarm.maze import path_finding
+from tasks.swarm.multi import base_station, coverage, pursuit, tag
 from tasks.swarm.team import waypoints
 
 

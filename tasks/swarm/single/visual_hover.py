@@ -8,7 +8,7 @@ from jax import Array
 
 from embodied.core.hooks import PROPRIO, CommandRange, Observation
 from embodied.core.world import World
-from tasks.swarm.hover import Hover, TaskState
+from tasks.swarm.single.hover import Hover, TaskState
 
 CAMERA = "down"
 FIELD_OF_VIEW = 90.0  # degrees, of both sides of a square picture: level, 1 m up, it reaches 1 m aside; our choice

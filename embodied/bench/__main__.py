@@ -11,10 +11,10 @@ import torch
 import tyro
 
 from embodied import cli
+from embodied.bench import speed
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
-from embodied.evaluation import speed
 from embodied.factory import default_engine, make
 from embodied.registry import join_content
 from embodied.storage import task_names

@@ -10,9 +10,9 @@ import numpy as np
 
 from embodied.core.world import SensorLayout, World
 from sim2real.contract.contract import Source
-from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder
 from sim2real.graphs.kinematics import readings
+from sim2real.graphs.tracing.from_jax import Argument, inline
 
 JOINT_POS, JOINT_VEL = "joint_pos", "joint_vel"
 SINGLE = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
