@@ -36,7 +36,7 @@ from embodied import cli
 from embodied.errors import EmbodiedError, guard
 
 COMMANDS = (
-    "embodied.bench", "embodied.collect", "embodied.curves", "embodied.doctor.__main__", "embodied.evaluate",
+    "embodied.bench.__main__", "embodied.collect", "embodied.curves", "embodied.doctor.__main__", "embodied.evaluate",
     "embodied.ladder.__main__", "embodied.list", "embodied.play", "embodied.ship", "embodied.snapshots",
     "embodied.train",
     "policies.demonstrations", "policies.vla.train", "policies.vla.compare", "policies.vla.rl_finetune",
@@ -121,8 +121,15 @@ SKELETONS: tuple[tuple[str, ...], ...] = (
         "--json=a.json",
     ),
     ("embodied.train", "swarm/hover", "--num-envs=32", "--steps=768", "--evaluate-episodes=0", "--out=run", "--seed=0"),
-    ("embodied.bench.__main__", "swarm/hover", "--engine=rigid", "--num-envs=32", "--turns=1", "--steps=1",
-     "--json=b.json"),
+    (
+        "embodied.bench.__main__",
+        "swarm/hover",
+        "--engine=rigid",
+        "--num-envs=32",
+        "--turns=1",
+        "--steps=1",
+        "--json=b.json",
+    ),
     ("embodied.list", "swarm/hover"),
     ("embodied.curves", "GOOD/run", "--out=c.png", "--measures=return", "--bins=10"),
     ("embodied.ship", "GOOD/run", "swarm/hover"),
