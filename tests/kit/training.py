@@ -7,7 +7,7 @@ import pytest
 from embodied import train
 from embodied.env.env import Env
 from embodied.factory import make
-from tests.kit.worlds import NUM_ENVS
+from tests.kit.worlds import NUM_ENVS, compiled
 
 TASK = "swarm/hover"
 SMALL = (TASK, "--num-envs", str(NUM_ENVS), "--engine", "rigid")
@@ -21,6 +21,12 @@ PPO = ("--ppo.unroll", str(UNROLL), "--ppo.minibatches", "2", "--ppo.epochs", "1
 def hover(seed: int = 0) -> Env:
     """The environments of `SMALL`."""
     return make(TASK, NUM_ENVS, "rigid", seed, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def hover_compiled() -> None:
+    """The programs of `SMALL` are compiled; those of a shared world may be forgotten."""
+    compiled(hover())
 
 
 @pytest.fixture(scope="module")

@@ -47,11 +47,15 @@ def world(name: str, engine: str | None = None, num_envs: int = NUM_ENVS) -> Env
     """Environments of a registered task with its default options, whose step and restart are compiled."""
     engine = engine or default_engine(join_content()[name])
     with sharing(f"{name} on {engine}, {num_envs}"):
-        env = make(name, num_envs, engine, device="cpu")
-        env.reset(seed=0)
-        env.step(torch.zeros(env.action_shape))
-        env.episode_length = torch.full((num_envs,), env.max_episode_steps - 1)
-        env.step(torch.zeros(env.action_shape))
+        return compiled(make(name, num_envs, engine, device="cpu"))
+
+
+def compiled(env: Env) -> Env:
+    """The environments, whose programs are compiled: those of a step and of what follows an episode's end."""
+    env.reset(seed=0)
+    env.step(torch.zeros(env.action_shape))
+    env.episode_length = torch.full((env.num_envs,), env.max_episode_steps - 1)
+    env.step(torch.zeros(env.action_shape))
     return env
 
 

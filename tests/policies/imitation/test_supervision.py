@@ -17,8 +17,7 @@ from policies.data.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 from tests.kit.imitation import homewards, outwards
 from tests.kit.learning import PointMass
-from tests.kit.training import NUM_ENVS, SMALL, TASK
-from tests.kit.worlds import world
+from tests.kit.training import NUM_ENVS, SMALL
 
 QUICK = SupervisionConfig(begin=0.5, end=0.25, patience=2)
 
@@ -72,9 +71,9 @@ def test_who_agrees_is_never_interrupted():
     assert (made.source == Source.ROBOT).all()
 
 
+@pytest.mark.usefixtures("hover_compiled")
 @pytest.mark.parametrize("other", ["random", pytest.param("shipped", marks=pytest.mark.slow)])
 def test_the_command_appends_to_an_earlier_file(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    world(TASK, "rigid")  # compiles what the command runs
     shown, both = tmp_path / "shown.safetensors", tmp_path / "both.safetensors"
     words = [*SMALL, "--episodes", str(NUM_ENVS), "--failures"]
     assert command.main([*words, "--policy", other, "--out", str(shown)]) == 0
