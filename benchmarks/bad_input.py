@@ -48,7 +48,7 @@ COMMANDS = (
 )  # fmt: skip
 FLAGS = (
     "seed", "num-envs", "steps", "episodes", "policy", "engine", "device", "out", "json", "resume", "task", "only",
-    "cameras", "resolution", "config.agents", "calibration", "initial-states", "adr", "algorithm", "robot", "address",
+    "cameras", "resolution", "config.agents", "calibration", "initial-states", "algorithm", "robot", "address",
     "command", "minutes", "measures", "video", "host", "port", "impl", "threads", "start-from", "evaluate-episodes",
 )  # fmt: skip
 WORDS = (

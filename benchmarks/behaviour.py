@@ -31,7 +31,6 @@ TRAININGS = {
     "ppo formation, adversaries": "swarm/formation --adversaries 1 --against shipped --num-envs 64 --steps 15000",
     "ppo mt10 (a suite)": "mt10 --num-envs 40 --steps 8000",
     "ppo reach-walker (bodies of many forms)": "reach-walker --num-envs 48 --steps 10000",
-    "ppo hover, adr": "swarm/hover --engine rigid --num-envs 64 --steps 50000 --adr 0.8",
     "sac hover": "swarm/hover --engine rigid --algorithm sac --num-envs 64 --steps 20000",
     "td3 hover": "swarm/hover --engine rigid --algorithm td3 --num-envs 64 --steps 20000",
     "bc drawer-close": "manipulation/drawer-close --algorithm bc --bc.demonstrations {demos} --num-envs 16 --steps 300",

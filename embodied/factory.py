@@ -14,7 +14,6 @@ import mujoco
 import numpy as np
 import torch
 
-from embodied.core.adr import AutomaticDomainRandomization
 from embodied.core.episode import SEEDS, whole_number
 from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
@@ -44,7 +43,6 @@ def make(
     calibration_width: float = 1.0,
     initial_states: Path | None = None,
     initial_states_share: float = 0.5,
-    adr: float | None = None,
     wrappers: Sequence[Callable[[Task[Any]], Task[Any]]] = (),
     cameras: Sequence[str] = (),
     resolution: int | tuple[int, int] = 64,
@@ -73,8 +71,6 @@ def make(
             deviations times this factor; 0: always the estimate itself.
         initial_states: File of initial states (see `embodied.core.initial_states`), at which some episodes begin.
         initial_states_share: With `initial_states`: how many, as a fraction.
-        adr: Automatic domain randomisation: let the physics differ between episodes as much as a policy copes with that
-            succeeds in this share of them (see `embodied.core.adr`); by default as the task draws it.
         wrappers: Further changes of the task, innermost first, such as `lambda task: task.without(rewards=["spin"])`.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         resolution: With `cameras`: pixels of both sides, or width and height.
@@ -108,8 +104,6 @@ def make(
         task = _kept_wrapper(wrapper, task) if isinstance(wrapper, type) else wrapper(task)
     if initial_states is not None:
         task = InitialStates(task, load(initial_states, task), initial_states_share)
-    if adr is not None:
-        task = _kept_wrapper(AutomaticDomainRandomization, task, adr)
     if episode_steps is not None:
         task = _kept_wrapper(TimeLimit, task, episode_steps)
     if episodes_per_trial is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.world import ResetState, StateT
 from embodied.errors import EngineError, UnknownNameError
 from embodied.math.rotations import matrix_from_quat
 
@@ -97,8 +95,7 @@ class Range:
 class Term:
     """One named source of variation between episodes: of model fields, of a number in the task's state, or any other.
 
-    A task declares its terms once (`Task.declared_terms`). What is listed, left out by name and scaled by automatic
-    domain randomisation follows from the declaration.
+    A task declares its terms once (`Task.declared_terms`). What is listed and left out by name follows from them.
     """
 
     name: str
@@ -226,22 +223,6 @@ def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array, fields: Field
     for index, apply in enumerate(term.apply for term in terms if term.apply is not None):
         changed.update(apply(jax.random.fold_in(key, index), _Overlay(base, changed)))
     return changed
-
-
-def scaled(
-    model: mujoco.MjModel, terms: Sequence[Term], reset_state: ResetState[StateT], scale: Array
-) -> ResetState[StateT]:
-    """A reset state whose physics is as drawn at `scale` 1 and nominal at 0, and lies in between at () in [0, 1].
-
-    Nominal are the model's own fields, and `Term.nominal` for parameters in the task's state.
-    """
-    nominal = {name: jnp.asarray(getattr(model, name), jnp.float32) for name in reset_state.model}
-    fields = {name: nominal[name] + scale * (value - nominal[name]) for name, value in reset_state.model.items()}
-    state: Any = reset_state.task_state
-    drawn = {term.state_field: term.nominal for term in terms if term.state_field is not None}
-    parameters = {name: value + scale * (getattr(state, name) - value) for name, value in drawn.items()}
-    task_state = dataclasses.replace(state, **parameters) if parameters else state
-    return dataclasses.replace(reset_state, model=fields, task_state=task_state)
 
 
 class _Defaults(dict[str, Array]):

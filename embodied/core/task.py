@@ -114,7 +114,7 @@ class Task(TaskHooks[StateT]):
     def with_variations(self, *terms: Term) -> Task[StateT]:
         """The same task with further variations of model fields, such as `randomization.scale(...)` makes.
 
-        They are drawn after the task's own, which stay as they were, and are listed, left out and scaled like those.
+        They are drawn after the task's own, which stay as they were, and are listed and left out like those.
 
         Raises:
             EmbodiedError: the task has a variation of that name already, or one draws no model field.

@@ -87,9 +87,6 @@ class Settings(Generic[C, A]):
     a suite: the folder with a file for each task."""
     initial_states_share: cli.Rare[float] = 0.5
     """With --initial-states: how many of the episodes, as a fraction."""
-    adr: cli.Rare[float | None] = None
-    """Automatic domain randomisation (ADR): begin with nominal physics and let every environment randomise it more
-    widely, as long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
     episodes_per_trial: cli.Rare[int | None] = None
     """Meta-learning (RL^2): so many episodes after another, a trial, begin alike, with the same hidden goal; the policy
     observes previous action and reward, and its memory lives through the trial. Wants a policy with memory, such as

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 StopEarly = Callable[[int, Mapping[str, float]], bool]
 """Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
 SHARED = (
-    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",
+    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "cameras",
     "resolution", "episode_steps", "episodes_per_trial",
 )  # fmt: skip
 """Settings that `make` and `make_suite` take."""
@@ -231,7 +231,7 @@ class TaskSession(Session):
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
         settings, episodes = self.settings, self.settings.evaluate_episodes
         config = without_training_options(join_content()[settings.task], settings.config)
-        usual = dataclasses.replace(settings, initial_states=None, adr=None, config=config, episode_steps=None)
+        usual = dataclasses.replace(settings, initial_states=None, config=config, episode_steps=None)
         env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
         rule, scored = self._rule(env, policy)
         with cli.Line("evaluating", episodes) as line:
