@@ -48,7 +48,6 @@ ABLATIONS: Mapping[str, Ablation] = {
         arms={
             "none": (GO1, "--ppo.symmetry.no-network"),
             "network": (GO1,),
-            "augmentation": (GO1, "--ppo.symmetry.no-network", "--ppo.symmetry.augmentation"),
         },
         measures=("return", "velocity_error", "failure", "length"),
     ),
@@ -56,8 +55,6 @@ ABLATIONS: Mapping[str, Ablation] = {
         arms={
             "none": (HOVER,),
             "network": (HOVER, "--ppo.symmetry.network"),
-            "augmentation": (HOVER, "--ppo.symmetry.augmentation"),
-            "loss": (HOVER, "--ppo.symmetry.loss-coef", "1"),
         },
         measures=("return", "success", "position_error"),
     ),

@@ -20,23 +20,8 @@ class SymmetryConfig:
     """What PPO makes of a robot's left-right symmetry, where its task declares one (`Task.mirror`)."""
 
     network: bool = False
-    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to
-    learn from as with augmentation, at no cost. Training that starts from a policy without such weights goes on
-    without."""
-    augmentation: bool = False
-    """Learn from each transition's mirror image too: updates from twice the samples."""
-    loss_coef: float = 0.0
-    """Weight of the squared distance between mean actions in the mirror and mirrored mean actions."""
-
-    def __post_init__(self) -> None:
-        require(self.loss_coef >= 0, "loss_coef", self.loss_coef, "0 or more")
-        images = self.augmentation or self.loss_coef
-        require(not (self.network and images), "network", True, "False with augmentation or loss_coef: it has both")
-
-    @property
-    def used(self) -> bool:
-        """Whether any of it is on."""
-        return self.network or self.augmentation or self.loss_coef > 0
+    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. Training that
+    starts from a policy without such weights goes on without."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +121,9 @@ class PPOConfig:
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
         for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        architectures = {self.actor.architecture, self.critic.architecture}
-        if Architecture.GRU in architectures:
-            # What a network remembers of observations has no mirror image.
-            require(not self.symmetry.used, "symmetry", self.symmetry, "unused with architecture gru")
-        for architecture in architectures:
+        for architecture in {self.actor.architecture, self.critic.architecture}:
             require_raw_observations(architecture, self.normalize_observations, self.observation_clip)
-            if architecture not in (Architecture.MLP, Architecture.GRU):
+            if architecture is not Architecture.MLP:
                 require(not self.symmetry.network, "symmetry.network", True, f"False with architecture {architecture}")
         if self.schedule is Schedule.ADAPTIVE:
             low, high = self.learning_rate_min, self.learning_rate_max

@@ -29,7 +29,7 @@ from policies.ppo.gae import gae
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.losses import PolicyLoss, ValueLoss, policy_loss, value_loss
 from policies.ppo.rollout_buffer import ActorBatch, CriticBatch, Rollout
-from policies.ppo.symmetry import Images, SymmetricParameters
+from policies.ppo.symmetry import SymmetricParameters, TorchReflection
 
 MEASURES = ("policy_loss", "value_loss", "kl", "clip_fraction")
 """Means over a minibatch that are measured along with its gradient."""
@@ -71,12 +71,11 @@ class PPO(Algorithm):
         self.config, self.device, self.num_envs = config, torch.device(device), num_envs
         self.critic_group = config.critic_group if config.critic_group in sizes else POLICY
         self._build_networks(sizes, action_size, seed)
-        self._images: Images | None = None
         self._symmetric: SymmetricParameters | None = None
-        if config.symmetry.used:
-            self._use_symmetry(mirror)
+        reflect: dict[str, TorchReflection] = {}
+        if config.symmetry.network:
+            reflect = self._use_symmetry(mirror)
         used = {group: sizes[group] for group in (POLICY, self.critic_group)}
-        reflect = {} if self._images is None else self._images.groups
         self.normalizers = {
             group: Normalizer(size, self.device, config.observation_clip, reflect.get(group))
             for group, size in used.items()
@@ -129,14 +128,14 @@ class PPO(Algorithm):
             raise SettingsError(f"minibatches={config.minibatches} exceeds the {units}")
         return rollout
 
-    def _use_symmetry(self, mirror: Callable[[], Mirror] | None) -> None:
+    def _use_symmetry(self, mirror: Callable[[], Mirror] | None) -> dict[str, TorchReflection]:
+        """Make the weights symmetric; returns what mirrors each observation group that is read."""
         if mirror is None:
             raise SettingsError("symmetry is used, but no mirror of the environment was given; expected VecEnv.mirror")
         found = mirror()
-        self._images = Images(found, POLICY, self.critic_group, self.device)
-        if self.config.symmetry.network:
-            self._symmetric = SymmetricParameters(self.actor, self.critic, found, (POLICY, self.critic_group))
-            self._symmetric.begin(self.optimizer.vector)
+        self._symmetric = SymmetricParameters(self.actor, self.critic, found, (POLICY, self.critic_group))
+        self._symmetric.begin(self.optimizer.vector)
+        return {group: TorchReflection(found.observed[group], self.device) for group in {POLICY, self.critic_group}}
 
     def _forget_symmetry(self) -> None:
         self._symmetric = None
@@ -450,10 +449,7 @@ class PPO(Algorithm):
             with torch.enable_grad():  # the setting belongs to a thread
                 mean = outputs(self.actor.mean, actor.obs, actor.sequences)
                 policy, value = self._losses(mean, actor, critic, size)
-                total = policy.total + value.total
-                if self._images is not None and not self.config.symmetry.network:
-                    total = self._with_images(self._images, total, mean, actor, critic, size)
-                gradient = self.optimizer.gradient(total)
+                gradient = self.optimizer.gradient(policy.total + value.total)
             return torch.cat([gradient, torch.stack([policy.surrogate, value.error, policy.kl, policy.clipped])])
 
         # Chunks are summed in their order, so that the bits do not depend on the number of workers.
@@ -465,20 +461,6 @@ class PPO(Algorithm):
         policy = self._policy_loss(mean, self.actor.log_std, self._old_log_std, actor, size, self.config)
         value = outputs(self.critic.value, critic.obs, critic.sequences).squeeze(-1)
         return policy, self._value_loss(value, critic, size, self.config)
-
-    def _with_images(
-        self, images: Images, total: Tensor, mean: Tensor, actor: ActorBatch, critic: CriticBatch, size: int
-    ) -> Tensor:
-        """The loss () `total` of a chunk, where the actor now prefers `mean` (B, A), and its mirror image's."""
-        symmetry, image = self.config.symmetry, images.of_actor(actor)
-        mirrored = self.actor.mean(image.obs)
-        if symmetry.augmentation:
-            policy, value = self._losses(mirrored, image, images.of_critic(critic), size)
-            total = (total + policy.total + value.total) / 2
-        if symmetry.loss_coef:
-            apart = (mirrored - images.action(mean).detach()).square().mean(-1).sum() / size
-            total = total + symmetry.loss_coef * apart
-        return total
 
     def _act(self, obs: Tensor, out: Tensor) -> Tensor:
         """Write mean actions (N, A) for normalised observations (N, size) into `out`, and remember these."""

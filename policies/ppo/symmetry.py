@@ -1,4 +1,4 @@
-"""Left-right symmetry in proximal policy optimisation: mirror images of transitions, and weights that are symmetric.
+"""Left-right symmetry in proximal policy optimisation: weights that are symmetric.
 
 Of a symmetric robot the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
 arXiv:2403.04359, section III), with the same advantage, return and probability of having been sampled.
@@ -20,7 +20,6 @@ from torch import Tensor
 
 from embodied.math.symmetry import Mirror, Reflection, unchanged
 from policies.networks.mlp import MLP, Critic, GaussianActor
-from policies.ppo.rollout_buffer import ActorBatch, CriticBatch
 
 TOLERANCE = 1e-4  # between weights and their image, of rounding in a long training
 
@@ -35,29 +34,6 @@ class TorchReflection:
     def __call__(self, values: Tensor) -> Tensor:
         """The image of (..., n) values."""
         return values.index_select(-1, self.index) * self.sign
-
-
-class Images:
-    """Mirror images of normalised observations and of actions, as batches hold them."""
-
-    def __init__(self, mirror: Mirror, actor_group: str, critic_group: str, device: torch.device) -> None:
-        """Take the mirror of an environment's observation groups."""
-        self.action = TorchReflection(mirror.action, device)
-        self.groups = {
-            group: TorchReflection(mirror.observed[group], device)
-            for group in dict.fromkeys((actor_group, critic_group))
-        }
-        self._actor, self._critic = self.groups[actor_group], self.groups[critic_group]
-
-    def of_actor(self, batch: ActorBatch) -> ActorBatch:
-        """The images of transitions; a sample's image was sampled with its probability."""
-        return batch._replace(
-            obs=self._actor(batch.obs), action=self.action(batch.action), mean=self.action(batch.mean)
-        )
-
-    def of_critic(self, batch: CriticBatch) -> CriticBatch:
-        """The images of transitions, worth as much."""
-        return batch._replace(obs=self._critic(batch.obs))
 
 
 class SymmetricParameters:
