@@ -95,11 +95,9 @@ class Settings(ClosedLoopSettings):
     """Gradient steps in all; fewer if held-out episodes say so. With --resume: to which training goes on, along the
     slow fall of the learning rate that so many steps would have had from the start."""
     image_encoder: cli.Rare[Path | None] = None
-    """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is trained from scratch."""
+    """Folder of a pretrained image encoder such as DINOv2 or SigLIP, frozen; by default one is trained from scratch."""
     text_encoder: cli.Rare[Path | None] = None
-    """Folder of a pretrained text encoder; by default one is trained from scratch."""
-    lora: cli.Rare[int] = 0
-    """Rank of the low-rank updates of pretrained encoders; 0: they stay as they are."""
+    """Folder of a pretrained text encoder, frozen; by default one is trained from scratch."""
     tasks: tuple[str, ...] = ()
     """Of the datasets', those to learn and to be tried on; by default all."""
     episodes_per_task: int = 0
