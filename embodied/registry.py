@@ -47,6 +47,8 @@ class TaskEntry:
     """Training defaults: a `policies.train_config.TrainConfig`."""
     variant_of: str | None = None
     """The task that `embodied list` shows in place of this one, where many differ in one thing only."""
+    experimental: bool = False
+    """Whether no policy has learned it so far; `embodied list` shows it with `--all` only."""
 
     def load(self) -> type[Task[Any]]:
         """Import the task's class."""
@@ -94,6 +96,8 @@ class Suite:
     """Seed of the starts on which `tasks` are evaluated."""
     held_out_seed: int = 1000
     """Seed of the starts on which `held_out` are."""
+    experimental: bool = False
+    """As of a task."""
     episodes: int = 50
     """Episodes of each task in an evaluation."""
     training: str | None = None

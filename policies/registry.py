@@ -66,6 +66,8 @@ class AlgorithmEntry:
     """Environments that suit it; None: what the task says."""
     steps: int | None = None
     """Environment steps that suit it; None: what the task says."""
+    experimental: bool = False
+    """Whether it has shown no gain over another one so far; `embodied list` shows it with `--all` only."""
 
     @property
     def config_type(self) -> type[Any]:
@@ -94,7 +96,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
         AlgorithmEntry(
             "idql", "policies.off_policy.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
-            num_envs=16,
+            num_envs=16, experimental=True,
         ),
         AlgorithmEntry(
             "svea", "policies.off_policy.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
@@ -116,7 +118,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
         AlgorithmEntry(
             "hasac", "policies.multi_agent.hasac:HASACConfig", _OFF_POLICY, "sac of a team, agent after agent",
-            of_teams=True, num_envs=64,
+            of_teams=True, num_envs=64, experimental=True,
         ),
         AlgorithmEntry(
             "happo", "policies.multi_agent.happo:HAPPOConfig", "policies.multi_agent.happo:HAPPO",
@@ -124,11 +126,11 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
         AlgorithmEntry(
             "matd3", "policies.multi_agent.matd3:MATD3Config", _OFF_POLICY, "td3 of a team, a reward of each agent",
-            of_teams=True, of_sides=True, num_envs=64,
+            of_teams=True, of_sides=True, num_envs=64, experimental=True,
         ),
         AlgorithmEntry(
             "qmix", "policies.multi_agent.qmix:QMIXConfig", _OFF_POLICY, "a team's Q-value of its agents' utilities",
-            of_teams=True, num_envs=64,
+            of_teams=True, num_envs=64, experimental=True,
         ),
         AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",

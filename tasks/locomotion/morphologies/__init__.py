@@ -24,6 +24,7 @@ def register(registry: Registry) -> None:
                     engines=("mujoco", "mjx", "brax"),
                     training="tasks.locomotion.morphologies.training:REACH",
                     variant_of=None if name == full else full,
+                    experimental=True,
                 )
             )
 
@@ -37,6 +38,7 @@ def register(registry: Registry) -> None:
                 tasks=train,
                 held_out=held_out,
                 training="tasks.locomotion.morphologies.training:FAMILY",
+                experimental=True,
             )
         )
 
