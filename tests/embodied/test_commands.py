@@ -56,7 +56,7 @@ def test_what_is_wrong_is_one_line(main, words, said):
 
 
 def test_list_names_every_task(capsys):
-    assert listing.main(["--json"]) == 0
+    assert listing.main(["--all", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["task"] for row in rows] == list(join_content())
 
