@@ -21,6 +21,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from embodied.errors import closest, containing
+from embodied.storage.bounds import bounds_of
 
 T = TypeVar("T")
 
@@ -102,6 +103,8 @@ class Flag:
     positional: bool = False
     rare: bool = False
     """Whether a short help leaves it out."""
+    bound: str = ""
+    """The values that it may have, where its type has a bound."""
 
     @property
     def required(self) -> bool:
@@ -171,7 +174,7 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
     origin = typing.get_origin(kind) or kind
     variables = dict(zip(getattr(origin, "__parameters__", ()), typing.get_args(kind), strict=False))
     hints = typing.get_type_hints(origin, include_extras=True)
-    texts = field_texts(origin)
+    texts, bounds = field_texts(origin), bounds_of(origin)
     for field in dataclasses.fields(origin):
         if not field.init:
             continue
@@ -186,6 +189,7 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
             text=" ".join((arg.help or texts.get(field.name, "")).split()),
             positional=positional,
             rare=_RARE in marks,
+            bound=", ".join(mark.text for mark in bounds.get(field.name, ())),
         )
         inner = _without_none(hint)
         nested = inner if dataclasses.is_dataclass(typing.get_origin(inner) or inner) else None

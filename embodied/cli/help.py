@@ -88,9 +88,9 @@ def continued(command: str) -> list[str]:
 def entry(flag: Flag, *, everything: bool) -> list[str]:
     """A flag: its names, its value, what it does, its default."""
     text = flag.text if everything else first_sentence(flag.text)
-    default = "" if flag.required else _default(flag)
-    if default:
-        text = f"{text.removesuffix('.')} ({default})"
+    default, bound = "" if flag.required else _default(flag), flag.bound if everything else ""
+    if facts := "; ".join(fact for fact in (bound, default) if fact):
+        text = f"{text.removesuffix('.')} ({facts})"
     metavar = "" if len(flag.metavar) > WIDTH - 8 else flag.metavar  # too many choices: the text has them
     head = _positional(flag) if flag.positional else f"{', '.join(flag.names)} {metavar}".rstrip()
     body = _wrapped(text, " " * COLUMN)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor
 
+from embodied.storage.bounds import FRACTION, POSITIVE, Bound, at_least
 from policies.data.replay_buffer import Batch
 from policies.imitation.advice import Penalty, QFunction
-from policies.networks.config import require
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Critic
 from policies.networks.structured.diffusion import IDQLActor, IDQLStructure
@@ -30,29 +30,21 @@ class IDQLConfig(OffPolicyConfig):
     residual block for each of its layers.
     """
 
-    expectile: float = 0.7
+    expectile: Annotated[float, Bound("above 0 and below 1", lambda value: 0 < value < 1)] = 0.7
     """A state's value is this expectile τ of its actions' Q-values; 0.5: their mean, near 1 their maximum."""
-    critics: int = 2
+    critics: Annotated[int, at_least(1)] = 2
     """How many critics, of which the minimum counts."""
-    diffusion_steps: int = 5
+    diffusion_steps: Annotated[int, at_least(1)] = 5
     """Steps from noise to an action."""
-    samples: int = 64
+    samples: Annotated[int, at_least(1)] = 64
     """Actions that the policy samples, of which it takes the best."""
-    exploration: float = 0.5
+    exploration: Annotated[float, FRACTION] = 0.5
     """Share of the variance of the noise that is drawn anew at every step while exploring; the rest is fixed."""
-    actor_learning_rate: float = 3e-4
+    actor_learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Adam's step size for the diffusion model."""
     demonstrations_in_buffer: bool = True
     offline_updates: int = 25_000
     random_warm_up: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("critics", "diffusion_steps", "samples"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require(0 < self.expectile < 1, "expectile", self.expectile, "above 0 and below 1")
-        require(0 <= self.exploration <= 1, "exploration", self.exploration, "between 0 and 1")
-        require(self.actor_learning_rate > 0, "actor_learning_rate", self.actor_learning_rate, "positive")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         """The diffusion policy and its critics."""

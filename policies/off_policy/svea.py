@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor
@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from embodied.env.vec_env import CRITIC, ObservationSpec
 from embodied.rendering.augmentation import of_each_camera, random_convolution, random_overlay, random_shift
+from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, at_least
 from policies.data.replay_buffer import BufferDtype
-from policies.networks.config import require
 from policies.networks.pixels import ImageEncoder, PixelActor, PixelCritics, PixelObservation
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes
@@ -52,28 +52,21 @@ class SVEAConfig(SACConfig):
     Observations are not normalised.
     """
 
-    features: int = 50
+    features: Annotated[int, at_least(1)] = 50
     """Length of the encoder's output."""
     augmentation: Augmentation = Augmentation.CONVOLUTION
     """none, shift, convolution or overlay."""
-    augmented_share: float = 0.5
+    augmented_share: Annotated[float, FRACTION] = 0.5
     """Weight β of augmented images in the critics' loss."""
     saliency: bool = False
     """Whether critics also learn to rest on salient pixels alone, and the encoder to predict which these are (SGQN)."""
-    saliency_share: float = 0.05
+    saliency_share: Annotated[float, FRACTION] = 0.05
     """Share of an image's pixels that count as salient."""
-    saliency_weight: float = 0.5
+    saliency_weight: Annotated[float, NOT_NEGATIVE] = 0.5
     """Weight of both saliency losses, beside the critics'."""
     normalize_observations: bool = False
     buffer_dtype: BufferDtype = BufferDtype.FLOAT16
     buffer_size: int = 50_000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.features >= 1, "features", self.features, "at least 1")
-        for name in ("augmented_share", "saliency_share"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        require(self.saliency_weight >= 0, "saliency_weight", self.saliency_weight, "0 or more")
 
     def groups(self, spec: Mapping[str, ObservationSpec]) -> PixelGroups:
         """A vector, and the images of all cameras.
