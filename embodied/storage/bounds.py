@@ -3,7 +3,7 @@
 class Settings(Bounded):
     gamma: Annotated[float, FRACTION] = 0.99
 
-Settings(gamma=2.0)   # ValueError: gamma=2.0 must be between 0 and 1
+Settings(gamma=2.0)   # BoundError: gamma=2.0 must be between 0 and 1
 """
 
 from __future__ import annotations
@@ -13,6 +13,12 @@ import functools
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from embodied.errors import EmbodiedError
+
+
+class BoundError(EmbodiedError, ValueError):
+    """A setting that has a value which it may not have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +52,14 @@ class Bounded:
         """Check all fields.
 
         Raises:
-            ValueError: one has a value that it may not have; says its name, the value and what is expected.
+            BoundError: one has a value that it may not have; says its name, the value and what is expected.
         """
         for name, bounds in bounds_of(type(self)).items():
             value = getattr(self, name)
             finite = (FINITE,) if isinstance(value, float) else ()
             for bound in (*finite, *bounds):
                 if value is not None and not bound.holds(value):
-                    raise ValueError(f"{name}={value} must be {bound.text}")
+                    raise BoundError(f"{name}={value} must be {bound.text}")
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jax import Array
 from embodied.core.entity_rows import WIDTH
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import NOT_NEGATIVE
 from tasks.swarm.control.levels import SPEED, Level, require_level
 from tasks.swarm.dynamics.drones import Box, Drones, still
 from tasks.swarm.maze.grid import Grid
@@ -60,18 +61,15 @@ class PathFindingConfig(DroneTeamConfig):
     """Number of drones."""
     cells: int = 12
     """Cells along a side of the square, each 60 cm wide."""
-    obstacles: int = 36
+    obstacles: Annotated[int, NOT_NEGATIVE] = 36
     """Number of columns, each in the middle of a cell of its own."""
-    seen: int = 8
+    seen: Annotated[int, NOT_NEGATIVE] = 8
     """Columns that a drone sees, the nearest ones."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("obstacles", "seen"):
-            if getattr(self, name) < 0:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected 0 or more")
         if self.obstacles + 2 * self.agents > self.cells**2:
             raise EmbodiedError(
                 f"cells={self.cells}: {self.cells**2} cells have no room for obstacles={self.obstacles}, and a start "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from embodied.core.entity_rows import WIDTH, Kind, entity_rows
 from embodied.core.hooks import Observation
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import Box, Drones, length, places, scatter, still
 from tasks.swarm.team.chase import flight, shortened
@@ -64,19 +65,19 @@ class TagConfig(DroneTeamConfig):
     """Number of drones, predators first."""
     prey: int = 1
     """How many of them, the last ones, are prey."""
-    speed_ratio: float = SPEED_RATIO
+    speed_ratio: Annotated[float, POSITIVE] = SPEED_RATIO
     """Top speed of the prey, 1 m/s, over a predator's."""
-    acceleration_ratio: float = ACCELERATION_RATIO
+    acceleration_ratio: Annotated[float, POSITIVE] = ACCELERATION_RATIO
     """Acceleration of the prey over a predator's, which reaches its top speed in a third of a second."""
-    size: float = 4.0
+    size: Annotated[float, POSITIVE] = 4.0
     """m, side of the square in which drones begin and columns stand."""
-    obstacles: int = 2
+    obstacles: Annotated[int, NOT_NEGATIVE] = 2
     """Number of columns."""
-    obstacle_radius: float = 0.4
+    obstacle_radius: Annotated[float, POSITIVE] = 0.4
     """m."""
     neighbours: int = 3
     """Others that each drone sees, of both sides, the nearest ones."""
-    seen: int = 2
+    seen: Annotated[int, NOT_NEGATIVE] = 2
     """Columns that a drone sees, the nearest ones."""
     sensing: float = 10.0
     """m, how far it sees them."""
@@ -93,12 +94,6 @@ class TagConfig(DroneTeamConfig):
             raise EmbodiedError(f"level={self.level}; expected velocity: the sides of a tag differ in their top speed")
         if self.neighbours < 1:
             raise EmbodiedError(f"neighbours={self.neighbours}; expected at least 1: whom to hunt, or to flee")
-        for name in ("speed_ratio", "acceleration_ratio", "size", "obstacle_radius"):
-            if getattr(self, name) <= 0:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected a positive number")
-        for name in ("obstacles", "seen"):
-            if getattr(self, name) < 0:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected 0 or more")
 
 
 @jax.tree_util.register_dataclass

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from embodied.math.rotations import quat_rotate_inverse, up_vector
 from embodied.math.sampling import ball, between, coarse_noise, tilted
 from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Mirror, Reflection, unchanged
 from embodied.robot.option import RobotPath, keep_absolute
+from embodied.storage.bounds import BELOW_ONE, Bounded
 from tasks.swarm.dynamics import quadrotor
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.own_drone import composed, own_drone
@@ -64,7 +65,7 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class HoverConfig:
+class HoverConfig(Bounded):
     """Options of `swarm/hover`."""
 
     preset: Preset = Preset.P250
@@ -79,9 +80,9 @@ class HoverConfig:
     """m/s, largest speed at the start."""
     start_spin: float = 2.0
     """rad/s, largest angular speed about each axis at the start; less for a robot that turns less readily."""
-    thrust_spread: float = 0.05
+    thrust_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each episode's thrust is scaled by U(1 - x, 1 + x): battery, air density, worn propellers."""
-    mass_spread: float = 0.05
+    mass_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each episode's mass and inertia are scaled by U(1 - x, 1 + x): decks and battery."""
     latency: tuple[float, float] = (0.0, 0.01)
     """s that commands take to reach the rotors, smallest and largest: estimator, mixer, radio where there is one."""
@@ -91,10 +92,8 @@ class HoverConfig:
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         keep_absolute(self)
-        for name in ("thrust_spread", "mass_spread"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
         low, high = self.latency
         if not 0 <= low <= high <= CONTROL_DT:
             raise ValueError(

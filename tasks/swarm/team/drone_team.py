@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import BELOW_ONE, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
 from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, drones_spec, length, places, scatter, still
@@ -42,10 +43,10 @@ CONTACTS = 16  # drones up to which engines that know contact compute it: every 
 
 
 @dataclasses.dataclass(frozen=True)
-class DroneTeamConfig:
+class DroneTeamConfig(Bounded):
     """Options that every task of several drones has."""
 
-    agents: int = 8
+    agents: Annotated[int, at_least(1)] = 8
     """Number of drones."""
     preset: Preset = Preset.P250
     """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
@@ -53,19 +54,19 @@ class DroneTeamConfig:
     """What acts besides the rotors: drag, ground, downwash, wind, battery."""
     mode: str | None = None
     """Instead of preset and effects, one of gym-pybullet-drones' physics modes by its name, e.g. pyb_gnd_drag_dw."""
-    thrust_spread: float = 0.05
+    thrust_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each drone's thrust is scaled by U(1 - x, 1 + x) in every episode: battery, air density, worn propellers."""
-    mass_spread: float = 0.05
+    mass_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each drone's mass and inertia are scaled by U(1 - x, 1 + x) in every episode: decks and battery."""
     level: Level = Level.VELOCITY
     """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
-    rate: int = 240
+    rate: Annotated[int, at_least(1)] = 240
     """Hz, of physics and controllers."""
-    decimation: int = 5
+    decimation: Annotated[int, at_least(1)] = 5
     """Physics steps per action."""
-    neighbours: int = 6
+    neighbours: Annotated[int, NOT_NEGATIVE] = 6
     """Team-mates that each drone sees, the nearest ones."""
-    sensing: float = 3.0
+    sensing: Annotated[float, POSITIVE] = 3.0
     """m, how far it sees them."""
     starts: tuple[tuple[float, float, float], ...] = ()
     """m, where the drones begin, one place for each; by default at random places of the task's own."""
@@ -73,19 +74,12 @@ class DroneTeamConfig:
     """Whether a collision, a crash or a drone that leaves ends the episode as a failure; else they only cost reward."""
 
     def __post_init__(self) -> None:
-        for name in ("agents", "rate", "decimation"):
-            if getattr(self, name) < 1:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
+        super().__post_init__()
         if self.agents > MOST_AGENTS:
             raise EmbodiedError(
                 f"agents={self.agents}; expected at most {MOST_AGENTS}: MuJoCo takes minutes to compile more bodies; "
                 "for more drones at a time take more environments"
             )
-        if self.neighbours < 0 or self.sensing <= 0:
-            raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
-        for name in ("thrust_spread", "mass_spread"):
-            if not 0 <= getattr(self, name) < 1:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
         if self.starts and len(self.starts) != self.agents:
             raise EmbodiedError(f"{len(self.starts)} starts for agents={self.agents}; expected one for each, or none")
         for one, other in itertools.combinations(range(len(self.starts)), 2):

@@ -317,7 +317,7 @@ def test_places_behind_a_leader_are_within_reach() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FormationConfig(agents=0), "agents=0; expected at least 1"),
+        (lambda: FormationConfig(agents=0), "agents=0 must be at least 1"),
         (lambda: WaypointConfig(agents=2, starts=((0, 0, 1),)), "1 starts for agents=2; expected one for each"),
         (
             lambda: WaypointConfig(agents=2, starts=((0, 0, 1), (0, 0.1, 1))),

@@ -174,9 +174,9 @@ def test_scripted_predators_hold_a_prey_that_stays_in_flight() -> None:
         ({"prey": 0}, "prey=0 of agents=4; expected at least one drone on either side"),
         ({"prey": 4}, "prey=4 of agents=4"),
         ({"level": Level.RATES}, "level=rates; expected velocity"),
-        ({"speed_ratio": 0.0}, "speed_ratio=0.0; expected a positive number"),
+        ({"speed_ratio": 0.0}, "speed_ratio=0.0 must be positive"),
         ({"neighbours": 0}, "neighbours=0; expected at least 1"),
-        ({"obstacles": -1}, "obstacles=-1; expected 0 or more"),
+        ({"obstacles": -1}, "obstacles=-1 must be 0 or more"),
     ],
 )
 def test_games_that_cannot_be_played_are_refused(options: dict[str, Any], message: str) -> None:
