@@ -37,12 +37,12 @@ def processor_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def is_over_again(tests: Iterable[str]) -> bool:
+def is_over_again(tests: Iterable[str], marks: str) -> bool:
     """Whether one of them is over its limit also when their files run alone, cold: other processes slow a test down."""
     files = sorted({test.partition("::")[0] for test in tests})
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, AGAIN: "1", "JAX_COMPILATION_CACHE_DIR": cache}
-        command = [sys.executable, "-m", "pytest", "-q", "--hold-budget", *files]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", marks, "--hold-budget", *files]
         return subprocess.run(command, env=environment, check=False).returncode != 0
 
 
@@ -82,7 +82,8 @@ class Budget:
 
     def __init__(self, config: pytest.Config) -> None:
         self.keep_costs = bool(config.getoption("costs"))
-        self.hold = bool(config.getoption("hold_budget"))
+        self.hold = bool(config.getoption("hold_budget")) and not hasattr(config, "workerinput")  # of all workers
+        self.marks = config.getoption("markexpr") or ""
         self.failed = False
         self.tests: dict[str, float] = {}
         self.slow: set[str] = set()
@@ -139,7 +140,7 @@ class Budget:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self.hold and session.exitstatus == pytest.ExitCode.OK and (over := self.over(NOISE)):
-            self.failed = AGAIN in os.environ or is_over_again([name for _, name in over])
+            self.failed = AGAIN in os.environ or is_over_again([name for _, name in over], self.marks)
             session.exitstatus = pytest.ExitCode.TESTS_FAILED if self.failed else pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,8 +1,8 @@
 """The contract of a task, `embodied.check`, as a matrix: every check of every registered task, on its default engine.
 
 A default run asks `REPRESENTATIVES`, one task for each family, mechanism and engine; the slow ones ask all. Every task
-on every engine takes some five hours, most of them MJX's and Brax's compilation; `-m sweep` runs it, and the slow ones
-step the other engines of representatives only. A task's environment is built once for all its checks, and pytest runs
+on every engine takes hours of MJX's and Brax's compilation; `-m sweep` runs it, and the slow ones step the other
+engines of representatives only. A task's environment is built once for all its checks, and pytest runs
 these together.
 """
 
