@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
@@ -85,6 +86,31 @@ class CommandRange:
 
 
 @dataclasses.dataclass(frozen=True)
+class TermDescription:
+    """Unit and meaning of an observed term."""
+
+    unit: str
+    meaning: str
+    """What the numbers are, with the frame they are in, and what they are before the first action."""
+    sensor: str = ""
+    """Sensor of the model, `joint_pos` or `joint_vel`, whose errors the term's observation noise stands for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """Facts of the robot for a deployment, beside what follows from the task's own functions and its model."""
+
+    terms: Mapping[str, TermDescription] = dataclasses.field(default_factory=dict)
+    """Terms of the observation group `policy`, as far as they are described."""
+    workspace: tuple[tuple[float, float], ...] = ()
+    """m, x, y and z between which the body may be; empty: anywhere."""
+    max_tilt: float = math.inf
+    """rad between the body's z axis and up, beyond which the robot has fallen."""
+    stands: bool = False
+    """Whether its servos alone hold the robot in its home pose, so that it is moved there before the policy runs."""
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskConfig:
     """Options of a task that has none of its own."""
 
@@ -136,6 +162,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     setpoints: tuple[str, ...] = ()
     """Names and units of what `process_action` gives (to one agent), where a robot is sent that and runs controllers of
     its own; without them it is sent `Control.ctrl`."""
+    deployment: Deployment = Deployment()
+    """Facts of the robot for a deployment."""
     instruction: ClassVar[tuple[str, ...]] = ()
     """The task in language, then paraphrases, for language-conditioned policies."""
     instruction_varies: ClassVar[bool] = False

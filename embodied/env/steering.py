@@ -66,7 +66,7 @@ class SteeredTask(TaskWrapper[SteeredState[Any]]):
         agents = self.agents is not None
         for field in {command.field: None for command in self.command_ranges}:
             own = [(number, command) for number, command in enumerate(self.command_ranges) if command.field == field]
-            inner = _filled(inner, field, [command for _, command in own])
+            inner = with_default(inner, field, [command for _, command in own])
             written = functools.partial(_written, own, state.command, agents)
             inner = with_leaves(inner, {field: lambda leaf, w=written: jnp.where(state.steered, w(leaf), leaf)})
         still = {name: None for command in self.command_ranges for name in command.derivatives}
@@ -179,8 +179,8 @@ def is_rate(command: CommandRange) -> bool:
     return command.unit.endswith("/s")
 
 
-def _filled(state: Any, field: str, commands: Sequence[CommandRange]) -> Any:
-    """The state with the field's default where it is None."""
+def with_default(state: Any, field: str, commands: Sequence[CommandRange]) -> Any:
+    """The state with the default of a field that is None, from the numbers of the command that are in this field."""
     if getattr(state, field.partition(".")[0], None) is not None:
         return state
     return dataclasses.replace(state, **{field: jnp.asarray([command.default for command in commands])})

@@ -11,8 +11,8 @@ from typing import Any
 
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.files import unseal
+from sim2real.contract.contract import FORMAT
 
-FORMAT = 1
 MANIFEST, CONTRACT, ONNX, GOLDEN, README = "manifest.json", "contract.json", "policy.onnx", "golden.csv", "README.md"
 PLANNER, PLANS = "planner.onnx", "planner.safetensors"
 REQUIRED = (CONTRACT, ONNX, GOLDEN, README, "policy.c", "policy.h", "check.c")
@@ -29,6 +29,10 @@ FOREIGN = {
 """How files begin that have no place in a bundle, whatever their names."""
 
 
+class ExportError(EmbodiedError):
+    """A policy that cannot be exported, or a place where no bundle can be written."""
+
+
 class BundleError(EmbodiedError):
     """A folder that is no bundle, or one that was damaged or edited."""
 
@@ -41,7 +45,7 @@ def verified_files(path: Path) -> tuple[dict[str, bytes], str]:
     try:
         manifest = unseal(_read(path, MANIFEST), FORMAT, "bundle")
     except ValueError as error:
-        raise refused(path, MANIFEST, str(error)) from None
+        raise refused(path, MANIFEST, f"{error}; export the policy again") from None
     listed, sha256 = _listed(path, manifest)
     found = _walk(path)
     if missing := sorted({*listed, *REQUIRED} - found):

@@ -17,7 +17,6 @@ from sim2real.contract.model_files import is_file
 from sim2real.contract.own_model import servo_spec
 from sim2real.contract.speeds import top_speeds
 
-UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit stands nowhere in this suite
 COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/; in files of others, those that may collide
 CLEARANCE = 0.01  # m that parts of a robot must stay apart
 

@@ -66,7 +66,7 @@ class Planner:
     noise: bool
     """Whether it has an input `noise` (chunk, k): standard normal numbers, drawn each time."""
     words: Words | None
-    """None: it is told nothing."""
+    """None: it takes no instruction."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.execute <= self.chunk:

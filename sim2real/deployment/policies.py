@@ -16,32 +16,20 @@ from sim2real.contract.contract import Contract, DeployablePolicy
 
 
 class ShippedPolicy:
-    """A policy in torch with the contract of its task: a dry run without a bundle."""
+    """A policy in torch with the control step of its task: a dry run without a bundle."""
 
     def __init__(self, task: str) -> None:
-        import torch
-
         from embodied.storage import checkpoints
-        from sim2real.contract.describe import describe, is_whole_step
-        from sim2real.graphs.describe_step import describe_step
+        from sim2real.graphs.describe import describe
         from sim2real.graphs.tracing.from_torch import PolicyNodes
 
         made: Any = join_content()[task].load()()
-        self._policy = policy_from_checkpoint(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
-        self._tensor, self._graph = torch.from_numpy, None
-        if is_whole_step(made) or self._policy.memory:
-            described = describe_step(made, task, PolicyNodes(self._policy))
-            self.contract: Contract = described.contract
-            self._graph = described.graph
-        else:
-            self.contract = describe(made, task)
-
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        action = self._policy(self._tensor(np.asarray(observation, np.float32)[None]))[0].numpy()
-        return action, self.contract.target(action)
+        policy = policy_from_checkpoint(checkpoints.load(shipped_path(task)), f"the policy shipped for '{task}'")
+        described = describe(made, task, PolicyNodes(policy))
+        self.contract: Contract = described.contract
+        self._graph = described.graph
 
     def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        assert self._graph is not None
         return self._graph.run(**inputs)
 
 

@@ -40,9 +40,7 @@ class LoopLog:
         self._columns = {part: joints if part in JOINT_PARTS else XYZ for part in PARTS} | {"orientation": WXYZ}
         self._actuators = tuple(actuator.name for actuator in contract.actuators)
         self._unit = ", ".join(dict.fromkeys(actuator.unit for actuator in contract.actuators))
-        self._observed = tuple(
-            f"{term.name}[{index}]" for term in contract.terms for index in range(term.size * term.history)
-        )
+        self._observed = tuple(f"{term.name}[{index}]" for term in contract.terms for index in range(term.size))
         self._measured = -np.inf
         self._clips: dict[str, int] = {}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from embodied.errors import listing
 from sim2real.deployment.safety_limits import Limits
-from sim2real.deployment.terms import UP, rotate_inverse
+from sim2real.robots.attitude import UP, rotate_inverse
 from sim2real.robots.base import PARTS, Measurement
 
 JOINT_PARTS = frozenset({"joint_pos", "joint_vel", "joint_torque"})

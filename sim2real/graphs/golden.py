@@ -1,4 +1,4 @@
-"""`GoldenSteps`: consecutive control steps with what came of them, by which a bundle with a whole step is verified."""
+"""`GoldenSteps`: consecutive control steps with what came of them, by which a bundle is verified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim2real.contract.planner import PLANNED
 from sim2real.graphs import golden_table
 
 COUNT = 32  # steps
-SPREAD = 0.02  # of the larger of 1 and a number: by how much what is measured and told is moved from an episode's start
+SPREAD = 0.02  # of the larger of 1 and a number: by how much sources and commands are moved from an episode's start
 TOLERANCE = 1e-5  # of targets and actions, relative to the larger of 1 and the largest
 
 Runner = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -37,9 +37,9 @@ class GoldenSteps:
 
 def outside(step: Step) -> dict[str, int]:
     """Name -> size of the inputs of a step that come from outside: sources, commands, then a planned action."""
-    told = {f"{COMMAND}{one.name}": one.size for one in step.told}
+    commands = {f"{COMMAND}{one.name}": one.size for one in step.commands}
     planned = {} if step.planner is None else {PLANNED: step.action_size}
-    return {**{source.name: source.size for source in step.sources}, **told, **planned}
+    return {**{source.name: source.size for source in step.sources}, **commands, **planned}
 
 
 def begin(step: Step, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -90,7 +90,6 @@ def around(rng: np.random.Generator, base: np.ndarray, count: int) -> np.ndarray
 
 
 def columns(contract: Contract) -> list[str]:
-    assert contract.step is not None
     names = [f"{name}[{i}]" for name, size in outside(contract.step).items() for i in range(size)]
     actions = [f"action[{i}]" for i in range(contract.step.action_size)]
     return names + actions + [f"target {actuator.name}" for actuator in contract.actuators]
@@ -104,7 +103,6 @@ def written(contract: Contract, golden: GoldenSteps) -> str:
 
 def read(data: bytes, contract: Contract) -> GoldenSteps:
     """What `written` wrote; a `ValueError` where columns are not the contract's or a number is not finite."""
-    assert contract.step is not None
     values = golden_table.read(data, columns(contract))
     sizes = [*outside(contract.step).values(), contract.step.action_size]
     *inputs, action, target = np.split(values, np.cumsum(sizes), 1)

@@ -214,10 +214,28 @@ class Builder:
         return self._made(Op.WHERE, size, (condition, yes, no))
 
     def concat(self, parts: Sequence[int]) -> int:
-        parts = [part for part in parts if self.size(part)]
+        parts = self._joined(parts)
         if len(parts) == 1:
             return parts[0]
         return self._made(Op.CONCAT, sum(self.size(part) for part in parts), tuple(parts))
+
+    def _joined(self, parts: Sequence[int]) -> list[int]:
+        """Parts without empty ones; numbers of the same node that follow each other are one part."""
+        runs: list[tuple[int, list[Vector]]] = []
+        for part in (inner for outer in parts for inner in self._parts(outer)):
+            node = self.nodes[part]
+            source, places = (node.inputs[0], node.indices) if node.op is Op.TAKE else (part, np.arange(node.size))
+            assert places is not None
+            if runs and runs[-1][0] == source:
+                runs[-1][1].append(places)
+            else:
+                runs.append((source, [places]))
+        return [self.take(source, np.concatenate(places)) for source, places in runs]
+
+    def _parts(self, part: int) -> Sequence[int]:
+        """A node's own parts where it is a concatenation; none of an empty one."""
+        node = self.nodes[part]
+        return node.inputs if node.op is Op.CONCAT else (part,) if node.size else ()
 
     def take(self, x: int, indices: Vector | Sequence[int]) -> int:
         indices = np.asarray(indices, np.int64).reshape(-1)

@@ -9,25 +9,22 @@ from embodied.errors import EmbodiedError
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract
 from sim2real.contract.planner import PLANNED
 
-INPUT, OUTPUTS = "observation", ("action", "target")
-MAX_NODES = 256  # an exported policy of as many layers as anybody trains has fewer
-OPERATORS = {"Sub", "Mul", "Add", "Max", "Min", "Gemm", "Elu", "Tanh", "Relu", "Sigmoid"}
-"""All that a policy needs: a model with any other is not ours."""
-MAX_STEP_NODES = 16384  # a control step with inverse kinematics has some 1,300
-STEP_OPERATORS = {
+MAX_NODES = 16384  # a control step with inverse kinematics has some 1,300
+OPERATORS = {
     "Neg", "Abs", "Sign", "Sqrt", "Exp", "Log", "Sin", "Cos", "Asin", "Acos", "Atan", "Tanh", "Floor", "Ceil", "Add",
     "Sub", "Mul", "Div", "Max", "Min", "Pow", "Less", "LessOrEqual", "Equal", "ReduceSum", "ReduceMax", "ReduceMin",
     "ReduceProd", "Cast", "Where", "Concat", "Gather", "Reshape", "MatMul", "TopK", "Not", "Or", "IsNaN", "IsInf",
     "Mod", "Identity",
 }  # fmt: skip
-"""All that a whole control step needs, see `sim2real.graphs.to_onnx`."""
+"""All that a control step needs, see `sim2real.graphs.to_onnx`: a model with any other is not ours."""
 MAX_PLANNER_NODES = 65536  # an encoder of images of a hundred layers has some thousands
-PLANNER_OPERATORS = OPERATORS | STEP_OPERATORS | {
+PLANNER_OPERATORS = OPERATORS | {
     "And", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Constant", "ConstantOfShape", "Conv", "CumSum",
-    "Einsum", "Erf", "Expand", "Flatten", "GatherElements", "GatherND", "Gelu", "GlobalAveragePool", "Greater",
-    "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "LayerNormalization",
-    "LeakyRelu", "LogSoftmax", "MaxPool", "Pad", "Range", "Reciprocal", "ReduceL2", "ReduceMean", "ReduceSumSquare",
-    "Resize", "Shape", "Slice", "Softmax", "Softplus", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "Einsum", "Elu", "Erf", "Expand", "Flatten", "GatherElements", "GatherND", "Gelu", "Gemm", "GlobalAveragePool",
+    "Greater", "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization",
+    "LayerNormalization", "LeakyRelu", "LogSoftmax", "MaxPool", "Pad", "Range", "Reciprocal", "ReduceL2", "ReduceMean",
+    "ReduceSumSquare", "Relu", "Resize", "Shape", "Sigmoid", "Slice", "Softmax", "Softplus", "Split", "Squeeze",
+    "Tile", "Transpose", "Unsqueeze",
 }  # fmt: skip
 """Pure functions of tensors, as torch writes a network that sees: no loops, no branches, no files."""
 
@@ -46,8 +43,7 @@ def inspect(data: bytes, contract: Contract) -> dict[str, str]:
     Raises:
         ValueError: Says what is wrong: no model, other operators, data outside the file, other inputs or outputs.
     """
-    allowed, most = (OPERATORS, MAX_NODES) if contract.step is None else (STEP_OPERATORS, MAX_STEP_NODES)
-    return _inspected(data, allowed, most, _expected(contract))
+    return _inspected(data, OPERATORS, MAX_NODES, _expected(contract))
 
 
 def inspect_planner(data: bytes, ends: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
@@ -83,12 +79,9 @@ def _inspected(
 
 def _expected(contract: Contract) -> list[tuple[str, tuple[str | int, ...]]]:
     """Name and shape of every input and output."""
-    if contract.step is None:
-        named: list[tuple[str, tuple[str | int, ...]]] = [(INPUT, ("batch", contract.observation_size))]
-        return named + [(name, ("batch", contract.action_size)) for name in OUTPUTS]
     step = contract.step
     ends: list[tuple[str, tuple[str | int, ...]]] = [(source.name, (source.size,)) for source in step.sources]
-    ends += [(f"{COMMAND}{one.name}", (one.size,)) for one in step.told]
+    ends += [(f"{COMMAND}{one.name}", (one.size,)) for one in step.commands]
     ends += [(f"{STATE}{one.name}{end}", (one.size,)) for one in step.remembered for end in ("", NEXT)]
     ends += [(PLANNED, (step.action_size,))] if step.planner is not None else []
     sizes = {"observation": contract.observation_size, "action": step.action_size, "target": len(contract.actuators)}

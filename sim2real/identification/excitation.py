@@ -15,7 +15,8 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME
-from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
+from sim2real.contract.contract import UNSTATED_SPEED
+from sim2real.contract.limits import CLEARANCE, Limits, hung_up, limits_of, need_joints
 from sim2real.contract.model_files import is_file
 from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs.log import Channel, Log

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
@@ -20,7 +22,7 @@ from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR,
 from embodied.parts.pushes import Push, Pushes
 from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
 from tasks.locomotion.ground import Rough
-from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
+from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +85,7 @@ class JoystickConfig(LeggedConfig):
 
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
+VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
 MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
@@ -134,7 +137,7 @@ class Joystick(LeggedTask[TaskState]):
 
     config_type = JoystickConfig
     config: JoystickConfig
-    commands: Mapping[str, str] = {"command": "forward m/s, left m/s and turn left rad/s, in the robot's frame"}
+    commands: Mapping[str, str] = {"command": VELOCITY}
     instruction = (
         "Walk as the joystick commands.",
         "Follow the given forward, sideways and turning speeds.",
@@ -145,6 +148,14 @@ class Joystick(LeggedTask[TaskState]):
     swing: float = 0.1
     """m, how high a moving foot should be."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
+
+    @functools.cached_property
+    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
+        """On two feet nothing stands by its servos alone: such a robot hangs from a gantry until the policy runs."""
+        action = TermDescription("1", "the policy's action one step before, in [-1, 1]; zeros in the first step")
+        command = TermDescription("m/s, m/s, rad/s", f"commanded velocity: {VELOCITY}")
+        terms = {**SENSED, "last_action": action, "command": command}
+        return Deployment(terms, max_tilt=math.acos(FALLEN), stands=len(self.robot.feet) > 2)
 
     def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
         return {

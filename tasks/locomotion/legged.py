@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.hooks import TermDescription
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -26,7 +27,14 @@ from tasks.locomotion.robots import LeggedRobot
 M = TypeVar("M")
 Readings = dict[str, Array]
 
-UNITS = {"joint_pos": "rad", "joint_vel": "rad/s", "gyro": "rad/s", "gravity": "1", "linvel": "m/s"}
+SENSED: Mapping[str, TermDescription] = {
+    "linvel": TermDescription("m/s", "velocity of the trunk where its IMU sits, in the trunk's frame", "linvel"),
+    "gyro": TermDescription("rad/s", "angular velocity of the trunk, in its frame", "gyro"),
+    "gravity": TermDescription("1", "direction of gravity in the trunk's frame; (0, 0, -1) when level", "orientation"),
+    "joint_pos": TermDescription("rad", "joint angles minus those of the home pose", "joint_pos"),
+    "joint_vel": TermDescription("rad/s", "joint velocities", "joint_vel"),
+}
+"""Terms that `LeggedTask.sense` gives."""
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 
 
@@ -160,7 +168,9 @@ class LeggedTask(Task[M], Generic[M]):
             Latency(*vary.latency).term(),
             EncoderBias(*vary.encoder_bias, unit="rad").term(),
             *((self.config.push.term(),) if self.pushed else ()),
-            ObservationNoise(dataclasses.asdict(self.config.noise), units=UNITS).term(),
+            ObservationNoise(
+                dataclasses.asdict(self.config.noise), units={name: term.unit for name, term in SENSED.items()}
+            ).term(),
         )
         return (
             randomization.scale("floor_friction", "geom_friction", *friction, ground, shared=True),

@@ -29,7 +29,8 @@ from policies.registry import ALGORITHMS, algorithm_of, default_config, find_alg
 from policies.train_config import TrainConfig
 from policies.training import launch, settings
 from policies.training.loading import load_policy, policy_from_checkpoint
-from sim2real.bundles.network import ExportError, Network
+from sim2real.graphs.graph import Builder, GraphError
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 from tasks.swarm.multi.training import WAYPOINTS
 from tests.kit import pusher, training
 from tests.kit.budget import sharing
@@ -202,8 +203,9 @@ def test_a_policy_without_a_perceptron_is_stored_resumed_and_not_exported(tmp_pa
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
     policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
     assert policy.kind == "idql"
-    with pytest.raises(ExportError, match="a policy of kind 'idql' cannot be exported; perceptrons can"):
-        Network.of(policy)
+    build = Builder()
+    with pytest.raises(GraphError):
+        PolicyNodes(policy)(build, [build.input("observation", policy.observation_size)])
 
 
 def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_path):

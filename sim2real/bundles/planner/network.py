@@ -23,7 +23,7 @@ from policies.networks.pixels import PixelObservation
 from policies.pixel_policy import PixelPolicy
 from policies.vla.model.text_encoder import HashedTextEncoder
 from policies.vla.policy import VLAPolicy
-from sim2real.bundles.network import ExportError
+from sim2real.bundles.files import ExportError
 from sim2real.bundles.planner.golden import CHUNK, COUNT, OBSERVATION, TOKENS, GoldenPlans, shapes
 from sim2real.bundles.planner.runtime import tokens_of
 from sim2real.cameras.mujoco_camera import MUJOCO_TO_OPENCV

@@ -56,7 +56,7 @@ class PlannerRuntime:
         Args:
             images: Camera -> (height, width, 3) uint8, RGB.
             observation: (n,) of the control step.
-            instruction: What it is told; empty: its default.
+            instruction: What it shall do; empty: its default.
 
         Raises:
             EmbodiedError: an image is missing or of another shape or type, or the instruction is none that it takes.
@@ -66,7 +66,7 @@ class PlannerRuntime:
         if self.planner.words is not None:
             given[TOKENS] = self._tokens(instruction, self.planner.words)
         elif instruction:
-            raise EmbodiedError(f"instruction '{instruction}': this policy is told nothing")
+            raise EmbodiedError(f"instruction '{instruction}': this policy takes none")
         if self.planner.noise:
             given[NOISE] = self._rng.standard_normal(self._shapes[NOISE][0]).astype(np.float32)
         return self.run(given)

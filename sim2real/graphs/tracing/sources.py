@@ -53,10 +53,10 @@ class Sources:
     """A model's sources: which there are, and how a task's `World` is made of them."""
 
     def __init__(self, model: mujoco.MjModel, joints: Sequence[str] | None = None) -> None:
-        """Of all hinges and slides, or of those that are named."""
+        """Of all hinges and slides, or of those that are named, in their order."""
         self.model, self.layout = model, SensorLayout.from_model(model)
         every = [model.joint(i).name for i in range(model.njnt) if int(model.jnt_type[i]) in SINGLE]
-        self.joints = tuple(every if joints is None else [name for name in every if name in joints])
+        self.joints = tuple(every if joints is None else [name for name in joints if name in every])
         joints_of = [model.joint(name) for name in self.joints]
         self._pos = np.array([int(joint.qposadr[0]) for joint in joints_of], int)
         self._vel = np.array([int(joint.dofadr[0]) for joint in joints_of], int)

@@ -29,7 +29,7 @@ from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
 from sim2real.robots.simulation.lockstep import Lockstep
 from sim2real.robots.simulation.mismatch import ModelMismatch
-from sim2real.robots.simulation.robot_models import RobotModel, model_of
+from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.task_evaluator import TaskEvaluator
 
 LONGEST = 1.0  # s, latency
@@ -90,7 +90,7 @@ class Simulation:
 
     def __init__(self, contract: Contract, engine: str, options: SimulatedOptions) -> None:
         self.options, self.mismatch = options, options.model_mismatch(len(contract.joints))
-        self.model: RobotModel = model_of(contract, self.mismatch, options.robot_file)
+        self.model = RobotModel(contract, self.mismatch, options.robot_file)
         if self.model.agents > 1 and options.realtime:
             raise EmbodiedError(
                 f"'{contract.task}' is a team of {self.model.agents}, rehearsed in simulated time only: --no-realtime"

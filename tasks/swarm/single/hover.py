@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
+import functools
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -134,7 +135,15 @@ class TaskState:
 
 # Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
 NOISE = {"position": 0.001, "up": 0.001, "velocity": 0.002, "gyro": 0.002}
-NOISE_UNITS = {"position": "m", "up": "1", "velocity": "m/s", "gyro": "rad/s"}
+SENSED: Mapping[str, TermDescription] = {
+    "position": TermDescription("m", "commanded point minus position, in the body frame", "position"),
+    "up": TermDescription(
+        "1", "direction of the world's z axis in the body frame; (0, 0, 1) when level", "orientation"
+    ),
+    "velocity": TermDescription("m/s", "velocity of the body, in the body frame", "linvel_w"),
+    "gyro": TermDescription("rad/s", "angular velocity, in the body frame", "gyro"),
+}
+ACTION = TermDescription("1", "the policy's action one step before, in [-1, 1]; zeros in the first step")
 THRUST_AT_START = (0.5, 1.2)  # of that in hover, smallest and largest; our choice
 
 
@@ -155,6 +164,7 @@ class Hover(Task[TaskState]):
 
     config_type = HoverConfig
     config: HoverConfig
+    commands: Mapping[str, str] = {"target": "x, y and z m of the point to hold, world frame"}
     applies_every_substep = True
     instruction = (
         "Hover at the target point.",
@@ -175,7 +185,8 @@ class Hover(Task[TaskState]):
             further = own.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
             height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
         self.action_size = self.drone.count
-        self.setpoints = ("rotor speed, as the drone's constants have it (the Crazyflie's in rpm)",) * self.drone.count
+        unit = "of full speed" if self.config.robot else "rpm"
+        self.setpoints = tuple(f"rotor{number}, {unit}" for number in range(1, self.drone.count + 1))
         self.target = np.array([0.0, 0.0, height], np.float32)
 
     @property
@@ -196,11 +207,11 @@ class Hover(Task[TaskState]):
         """crazyflie, or the name of the robot's file."""
         return Path(self.config.robot).stem if self.config.robot else "crazyflie"
 
-    def flying_to(self, target: np.ndarray) -> Self:
-        """The same task about another target, (3,) m in the world frame."""
-        other = copy.copy(self)
-        other.target = np.asarray(target, np.float32)
-        return other
+    @functools.cached_property
+    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
+        """Within `REACH` of the middle of the floor, at any attitude."""
+        space = ((-REACH, REACH), (-REACH, REACH), (0.0, float(self.target[2]) + REACH))
+        return Deployment({**SENSED, "action": ACTION}, space, max_tilt=math.pi)
 
     def declared_terms(self) -> tuple[Term, ...]:
         config = self.config
@@ -216,7 +227,7 @@ class Hover(Task[TaskState]):
             Range("thrust of each rotor, of that in hover", *THRUST_AT_START, "1"),
         )
         # Uniform noise of standard deviation s lies within s times the root of three.
-        noise = tuple(Range.spread(name, 3**0.5 * size, NOISE_UNITS[name]) for name, size in NOISE.items())
+        noise = tuple(Range.spread(name, 3**0.5 * size, SENSED[name].unit) for name, size in NOISE.items())
         return (
             Term("start", "where and how the drone begins", optional=False, ranges=start),
             Term("thrust", "thrust of all rotors", state_field="strength", nominal=1.0, ranges=(thrust,)),

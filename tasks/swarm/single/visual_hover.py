@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax.numpy as jnp
 import mujoco
 from jax import Array
@@ -27,6 +29,7 @@ class VisualHover(Hover):
     Start, randomisation, reward and what counts as success are hover's.
     """
 
+    commands: Mapping[str, str] = {}
     instruction = ("Hover over the mark.", "Hold still two metres above the red ring.")
 
     def build_spec(self) -> mujoco.MjSpec:

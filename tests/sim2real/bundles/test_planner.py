@@ -26,14 +26,14 @@ from policies.vla.policy import VLAPolicy
 from sim2real import export
 from sim2real.bundles import bundle
 from sim2real.bundles.bundle import Bundle
+from sim2real.bundles.contents import PRODUCER
 from sim2real.bundles.files import PLANNER, BundleError
 from sim2real.bundles.onnx_session import session
 from sim2real.bundles.planner import runtime
 from sim2real.bundles.planner.golden import CHUNK, TOLERANCE
 from sim2real.bundles.planner.network import PlannerNetwork, cameras_of, with_metadata
 from sim2real.bundles.planner.runtime import PlannerRuntime, tokens_of
-from sim2real.bundles.step.contents import PRODUCER
-from sim2real.deployment.controllers import PlanningController, StepController, controller_of
+from sim2real.deployment.controllers import Controller, PlanningController, controller_of
 from sim2real.robots.base import Robot, RobotError
 from sim2real.robots.estimated import EstimatedRobot
 from sim2real.robots.registry import connect
@@ -95,12 +95,12 @@ def test_its_default_instruction_is_the_first_of_its_task(made: Bundle) -> None:
     assert not np.array_equal(made.plan(images, observation), made.plan(images, observation, "reach"))
 
 
-def test_a_policy_from_pixels_is_exported_and_told_nothing() -> None:
+def test_a_policy_from_pixels_is_exported_and_takes_no_instruction() -> None:
     made, policy = planners.looking()
     images, observation = seen()
     expected = policy(groups_of(images, observation)).numpy()
     np.testing.assert_allclose(made.plan(images, observation), expected, atol=TOLERANCE)
-    with pytest.raises(EmbodiedError, match="'open it': this policy is told nothing"):
+    with pytest.raises(EmbodiedError, match="'open it': this policy takes none"):
         made.plan(images, observation, "open it")
 
 
@@ -139,7 +139,7 @@ def test_noise_is_drawn_anew_for_every_plan(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("policy", [vla(Head.FLOW), pixels(), vla()], ids=["flow", "pixels", "tokens"])
 def test_every_kind_that_sees_is_exported_in_one_go_and_to_the_same_bytes(policy: Any, tmp_path: Path) -> None:
     task = task_of(TASK)
-    made, again = (export.written(tmp_path / name, policy, task, TASK) for name in ("one", "another"))
+    made, again = (export.write(tmp_path / name, policy, task, TASK) for name in ("one", "another"))
     assert again.sha256 == made.sha256
     assert (again.path / PLANNER).read_bytes() == (made.path / PLANNER).read_bytes()
     images, observation = seen()
@@ -161,15 +161,17 @@ def test_the_command_line_exports_a_run_of_a_policy_that_sees(made: Bundle, tmp_
 def test_a_run_is_read_back_as_the_policy_that_sees_and_its_task(
     policy: VLAPolicy | PixelPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And handed to what writes planners."""
+    """And described with its planner."""
     run = Run.create(tmp_path, TASK, {}, tmp_path / "run")
     meta, tensors = policy.to_tensors()
     run.save(1, flatten({"policy": tensors}), {"policy": meta, "task": TASK})
     found, task, name = export.trained(str(run.path), task=TASK if isinstance(policy, VLAPolicy) else None)
     assert name == TASK
     written: list[PlannerNetwork] = []
-    monkeypatch.setattr(export, "write_planner", lambda out, network, *_: written.append(network))
-    export.written(tmp_path / "bundle", found, task, name)
+    monkeypatch.setattr(export, "describe", lambda *_, planner, **__: described_for(planner))
+    monkeypatch.setattr(export, "contents", lambda _, network: written.append(network) or ({}, ""))
+    monkeypatch.setattr(export, "finished", lambda *_: None)
+    export.write(tmp_path / "bundle", found, task, name)
     ours = network_of(policy)
     assert written[0].planner == ours.planner
     row = ours.golden(described_for(ours.planner).contract).rows()[0]
@@ -288,16 +290,15 @@ def test_a_frozen_camera_is_named(made: Bundle) -> None:
         after(0.5, True)
 
 
-def test_a_policy_that_is_told_nothing_takes_no_instruction() -> None:
-    class Told:
+def test_a_policy_without_a_planner_takes_no_instruction() -> None:
+    class Plain:
         contract = dataclasses.replace(
-            planners.looking()[0].contract,
-            step=dataclasses.replace(given(planners.looking()[0].contract.step), planner=None),
+            planners.looking()[0].contract, step=dataclasses.replace(planners.looking()[0].contract.step, planner=None)
         )
 
-    assert isinstance(controller_of(Told()), StepController)  # type: ignore[arg-type]
-    with pytest.raises(EmbodiedError, match=f"the policy of '{TASK}' is told nothing"):
-        controller_of(Told(), "open it")  # type: ignore[arg-type]
+    assert type(controller_of(Plain())) is Controller  # type: ignore[arg-type]
+    with pytest.raises(EmbodiedError, match=f"the policy of '{TASK}' takes none"):
+        controller_of(Plain(), "open it")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -360,7 +361,7 @@ def test_c_observes_what_the_planner_reads(made: Bundle, tmp_path: Path) -> None
     library = str(tmp_path / "policy.so")
     compile_c(["-std=c99", "-O0", "-shared", "-fPIC", str(made.path / "policy.c"), "-lm", "-o", library])
     policy = ctypes.CDLL(library)
-    fields = [(source.name, ctypes.c_float * source.size) for source in given(made.contract.step).sources]
+    fields = [(source.name, ctypes.c_float * source.size) for source in made.contract.step.sources]
     inputs = type("Input", (ctypes.Structure,), {"_fields_": [*fields, ("planned", ctypes.c_float * ACTIONS)]})()
     state = (ctypes.c_float * 64)()
     inputs.joint_pos[:] = home_of(made.contract)

@@ -1,9 +1,9 @@
-"""The ONNX model computes what torch does, and nothing else passes for one."""
+"""The ONNX model of a bundle computes what torch does, and nothing else passes for one."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,14 @@ import pytest
 import torch
 
 from embodied.storage.configs import from_json
-from policies.networks.build import make_actor
-from policies.networks.mlp import Activation, Architecture, NetworkConfig
-from policies.policy import NormalizedActor, Policy
-from sim2real.bundles import onnx_graph
-from sim2real.bundles.network import ExportError, Network
+from policies.networks.mlp import Activation
+from policies.policy import Policy
+from sim2real import export
+from sim2real.bundles.contents import contents
+from sim2real.bundles.files import ONNX, ExportError
 from sim2real.contract.contract import Contract
-from sim2real.contract.document import contract_text
 from sim2real.graphs import onnx_check
-from tests.kit.bundles import observations, small_contract, small_policy
+from tests.kit.bundles import inputs_of, observations, small_contract, small_described, small_policy, target_of
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -27,27 +26,33 @@ onnxruntime = pytest.importorskip("onnxruntime")
 CONTRACT = small_contract()
 
 
+def written(policy: Policy) -> bytes:
+    return contents(small_described(policy), policy)[0][ONNX]
+
+
 def built(policy: Policy):
-    return onnx_graph.build(Network.of(policy), CONTRACT, contract_text(CONTRACT))
+    return onnx.load_model_from_string(written(policy))
 
 
-def session(model):
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+def session(policy: Policy):
+    return onnxruntime.InferenceSession(written(policy), providers=["CPUExecutionProvider"])
 
 
 def run(running, seen):
-    return running.run(["action", "target"], {"observation": seen})
+    """(count, 3) actions and targets of observations (count, 9)."""
+    rows = [running.run(["action", "target"], inputs_of(row)) for row in seen]
+    return tuple(np.array(part) for part in zip(*rows, strict=True))
 
 
 @pytest.mark.parametrize("activation", Activation)
 def test_actions_and_targets_are_torchs(activation):
     policy = small_policy(activation)
     seen = observations(policy)
-    action, target = run(session(built(policy)), seen)
+    action, target = run(session(policy), seen)
     expected = policy(torch.from_numpy(seen)).numpy()
     assert 0 < (np.abs(expected) == 1).sum() < expected.size
     np.testing.assert_allclose(action, expected, atol=1e-5)
-    np.testing.assert_allclose(target, CONTRACT.target(expected), atol=1e-5)
+    np.testing.assert_allclose(target, target_of(CONTRACT, expected), atol=1e-5)
     assert (target >= -0.5).all()
     assert (target[:, 1] == -0.5).any(), "no target reached its limit"
 
@@ -56,55 +61,37 @@ def test_actions_and_targets_are_torchs(activation):
 def test_any_number_of_layers(hidden):
     policy = small_policy(hidden=hidden)
     seen = observations(policy, 20)
-    np.testing.assert_allclose(run(session(built(policy)), seen)[0], policy(torch.from_numpy(seen)), atol=1e-5)
+    np.testing.assert_allclose(run(session(policy), seen)[0], policy(torch.from_numpy(seen)), atol=1e-5)
 
 
 def test_what_is_not_a_number_stays_so_and_infinities_are_clipped_as_in_torch():
     policy = small_policy(Activation.ELU)
     seen = np.tile(observations(policy, 1)[:1], (3, 1))
     seen[:, 4] = [np.nan, np.inf, -np.inf]
-    action, target = run(session(built(policy)), seen)
+    action, target = run(session(policy), seen)
     assert np.isnan(action[0]).all()
     assert np.isnan(target[0]).all()
     np.testing.assert_allclose(action[1:], policy(torch.from_numpy(seen[1:])), atol=1e-5)
 
 
-def test_a_batch_is_a_loop_of_singles():
-    policy = small_policy(Activation.SILU)
-    seen, running = observations(policy, 10), session(built(policy))
-    singles = [run(running, row[None]) for row in seen]
-    for i, whole in enumerate(run(running, seen)):
-        np.testing.assert_allclose(whole, np.concatenate([single[i] for single in singles]), atol=1e-6)
-
-
 def test_the_contract_is_inside_at_full_precision():
-    model = built(small_policy())
-    text = {entry.key: entry.value for entry in model.metadata_props}["contract"]
+    text = {entry.key: entry.value for entry in built(small_policy()).metadata_props}["contract"]
     assert from_json(Contract, json.loads(text)) == CONTRACT
     assert "-0.123456789" in text
 
 
 def test_the_same_policy_gives_the_same_bytes_and_another_does_not():
-    first, second = (onnx_graph.serialised(built(small_policy())) for _ in range(2))
+    first, second = (written(small_policy()) for _ in range(2))
     assert first == second
-    assert first != onnx_graph.serialised(built(small_policy(Activation.ELU)))
-
-
-def test_other_architectures_are_refused_with_what_can_be_exported():
-    config = NetworkConfig((8, 8), architecture=Architecture.ENTITIES, own=4)
-    actor = make_actor(4 + 3 * 16, 2, config)
-    policy = Policy(NormalizedActor(actor, torch.zeros(52), torch.ones(52), 10.0), config)
-    with pytest.raises(ExportError, match=r"architecture 'entities' cannot be exported; 'mlp' can, with .*elu.*silu"):
-        Network.of(policy)
+    assert first != written(small_policy(Activation.ELU))
 
 
 def test_a_diverged_policy_is_refused():
     policy = small_policy()
     actor: Any = policy.network.actor  # whose layers torch says little of
-    layers = actor.mean.linears
-    layers[0].weight.data[0, 0] = float("nan")
+    actor.mean.linears[0].weight.data[0, 0] = float("nan")
     with pytest.raises(ExportError, match="not finite"):
-        Network.of(policy)
+        export.nodes_of(policy)
 
 
 def renamed(model):
@@ -123,16 +110,16 @@ def outside(model):
 
 
 def narrower(model):
-    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 8
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 8
 
 
 def unreadable(model):
-    text = model.SerializeToString().replace(b"centred", b"centr\xff\xfe"[:7])
+    text = model.SerializeToString().replace(b"joint_pos", b"joint_\xff\xfe\xff")
     model.ParseFromString(text)
 
 
 def endless(model):
-    model.graph.node.extend([model.graph.node[0]] * 300)
+    model.graph.node.extend([model.graph.node[0]] * 17_000)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +128,9 @@ def endless(model):
         (renamed, "operators that no exported policy has: NonZero"),
         (foreign, "foreign operators"),
         (outside, "constants lie in other files"),
-        (narrower, r"it maps observation\['batch', 8\].*the contract says observation\['batch', 9\]"),
+        (narrower, r"it maps gyro\[8\].*the contract says gyro\[3\]"),
         (unreadable, "not text|not an ONNX model"),
-        (endless, "at most 256"),
+        (endless, "at most 16384"),
     ],
 )
 def test_only_exported_models_pass(damage, message):
@@ -159,17 +146,18 @@ def test_bytes_that_are_no_model_are_refused():
         onnx_check.inspect(b"\x80\x04 nonsense", CONTRACT)
 
 
-def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch):
+def test_a_missing_package_is_named_with_the_way_to_get_it_before_anything_is_traced(monkeypatch, tmp_path: Path):
     import sys
 
     from embodied.errors import EmbodiedError
 
     monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setattr(export, "describe", lambda *_, **__: pytest.fail("it traced the task"))
     with pytest.raises(EmbodiedError, match=r'pip install "embodied-sim\[sim2real\]"'):
-        built(small_policy())
+        export.write(tmp_path / "bundle", small_policy(), None, "family/task")  # type: ignore[arg-type]
 
 
 def test_digests_tell_networks_and_contracts_apart():
-    network, text = Network.of(small_policy()), contract_text(CONTRACT)
-    changed = dataclasses.replace(network, clip=4.0)
-    assert len({network.digest(text), network.digest(text + " "), changed.digest(text)}) == 3
+    another = small_contract("family/other")
+    made = (small_described(), small_described(contract=another), small_described(small_policy(Activation.RELU)))
+    assert len({contents(one)[1] for one in made}) == 3

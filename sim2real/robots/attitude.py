@@ -1,0 +1,30 @@
+"""Attitudes in numpy, in double precision: world vectors in the body's frame, and small rotations."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """(3,) `vector` turned by the inverse of the unit quaternion `quat` (4,) wxyz: from the world into the body.
+
+    Source: Diebel, "Representing attitude" (2006), equation 125.
+    """
+    w, axis = quat[0], -quat[1:]
+    double = 2.0 * np.cross(axis, vector)
+    return vector + w * double + np.cross(axis, double)
+
+
+def conjugate(quat: np.ndarray) -> np.ndarray:
+    """(4,) wxyz, the inverse rotation of a unit quaternion."""
+    return quat * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def turned(quat: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """(4,) wxyz, turned by a rotation vector (3,) rad in the body's frame."""
+    result = np.array(quat, float)
+    mujoco.mju_quatIntegrate(result, rotation, 1.0)
+    return result / np.linalg.norm(result)
