@@ -130,13 +130,14 @@ def rate(policy: DeployablePolicy, engine: str, options: dict[str, float], setti
 
 def commanded(policy: DeployablePolicy, seed: int) -> np.ndarray:
     """A command of the task's distribution: a velocity, or hover's own point; none for what the task draws itself."""
-    if policy.contract.step is not None:
-        return np.zeros(0)
     if policy.contract.task == "swarm/hover":
         return np.array([0.0, 0.0, 2.0])
+    numbers = policy.contract.command
+    if not all(number.unit.endswith("/s") for number in numbers):
+        return np.zeros(0)
     rng = np.random.default_rng([seed, 3])
-    limits = np.array(policy.contract.command_ranges)[:, 1]
-    return limits * rng.uniform(-1, 1, 3) * (rng.random(3) < KEEP)
+    limits = np.array([number.upper for number in numbers])
+    return limits * rng.uniform(-1, 1, len(limits)) * (rng.random(len(limits)) < KEEP)
 
 
 class FaultyRobot(Robot):
@@ -214,19 +215,24 @@ class FaultyRobot(Robot):
         return Run(report, self.robot.task_result() or TaskResult(False, False, 0.0, {}), outside)
 
 
-class Spoilt:
-    """A policy whose output is changed once the fault begins."""
+Spoil = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Action and target -> those that are given instead."""
 
-    def __init__(
-        self, robot: FaultyRobot, change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-    ) -> None:
+
+class Spoilt:
+    """A policy whose action and target are changed once the fault begins."""
+
+    def __init__(self, robot: FaultyRobot, change: Spoil) -> None:
         """Around the robot's own policy."""
         self.contract, self._robot, self._change = robot.policy.contract, robot, change
 
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Spoilt."""
-        action, target = (np.array(values, float) for values in self._robot.policy.run(observation))
-        return self._change(action, target) if self._robot.acting else (action, target)
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """All outputs, those two spoilt."""
+        outputs = dict(self._robot.policy.step(inputs))
+        if self._robot.acting:
+            action, target = (np.array(outputs[name], float) for name in ("action", "target"))
+            outputs["action"], outputs["target"] = self._change(action, target)
+        return outputs
 
 
 def first(values: np.ndarray, value: float) -> np.ndarray:

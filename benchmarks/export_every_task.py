@@ -3,7 +3,7 @@
 The policy is the shipped one, else an untrained network of the task's own architecture. Of each bundle ONNX and C run
 through `inputs` control steps whose measurements, commands and memory lie around an episode's start (2 % of the larger
 of 1 and the number, 0.1 rad/s of joint velocities), each by itself. Differences are relative to the larger of 1 and the
-number. Tasks with terms and actions in words (velocity, hover) are compared by `benchmarks.export_parity`.
+number. How long a step takes, and what it needs on a microcontroller, is measured by `benchmarks.export_parity`.
 
 python -m benchmarks.export_every_task --json FILE
 """
@@ -37,10 +37,9 @@ from policies.ppo.ppo import PPOConfig
 from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from sim2real import export
 from sim2real.bundles import bundle, c_code
-from sim2real.bundles.step import contents as step_bundle
+from sim2real.bundles.contents import contents
 from sim2real.contract.contract import STATE
-from sim2real.contract.describe import describe, is_whole_step
-from sim2real.graphs.describe_step import describe_step
+from sim2real.graphs.describe import describe
 from sim2real.graphs.golden import outside
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
@@ -71,7 +70,7 @@ def main(settings: Settings) -> None:
         try:
             results[name] = measure(name, settings.inputs)
         except EmbodiedError as error:
-            results[name] = {"refused": str(error)}
+            results[name] = {"refused": str(error), "seconds": time.perf_counter() - begin}
         cli.show(f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s")
     cli.write_result(settings.json, cli.command_line("benchmarks.export_every_task"), summary(results, settings.inputs))
 
@@ -83,6 +82,7 @@ def summary(results: Mapping[str, Any], inputs: int) -> dict[str, Any]:
     return {
         "tasks": len(results),
         "exported": len(exported),
+        "refused_seconds": max((row["seconds"] for row in results.values() if "refused" in row), default=0.0),
         "compared": len(compared),
         "inputs": inputs,
         "asked": ASKED,
@@ -98,15 +98,11 @@ def measure(name: str, inputs: int) -> dict[str, Any]:
     policy, how = policy_for(name, task)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "bundle"
-        if not is_whole_step(task):
-            export.write(folder, policy, describe(task, name))
-            return {"kind": "terms", "policy": how, "golden": True, "c_check": c_code.prove(folder)}
-        described = describe_step(task, name, PolicyNodes(policy))
-        files, digest = step_bundle.contents(described, policy)
-        made = export.finished(folder, files, described.contract, digest)
+        described = describe(task, name, PolicyNodes(policy))
+        made = export.finished(folder, *contents(described, policy), described.contract)
         checked = c_code.prove(folder)
         figures = compared(made, described.graph, folder, Path(place), policy, described.task, inputs)
-    return {"kind": "step", "policy": how, "golden": True, "c_check": checked, **figures}
+    return {"policy": how, "golden": True, "c_check": checked, **figures}
 
 
 def policy_for(name: str, task: Any) -> tuple[Policy, str]:
@@ -139,7 +135,6 @@ def compared(
 ) -> dict[str, float]:
     """Largest differences and times of a bundle's step."""
     step = made.contract.step
-    assert step is not None
     reference = Reference(task, step, [joint.name for joint in made.contract.joints], graph)
     steps = reference.steps(inputs)
     observation, state = reference.observe(steps)
@@ -180,7 +175,6 @@ class Library:
         command = ["gcc", *c_code.COMPILE, "-fPIC", "-shared", str(folder / "policy.c"), "-lm", "-o", str(library)]
         subprocess.run(command, check=True, timeout=300)
         step = made.contract.step
-        assert step is not None
         self._inputs = _struct([*outside(step).items()])
         self._state = _struct([(STATE + one.name, one.size) for one in step.remembered])
         self._step = ctypes.CDLL(str(library)).policy_step

@@ -19,7 +19,7 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from benchmarks.deploy_standin import FAULT, FaultyRobot, dropped, first, frozen, paused
+from benchmarks.deploy_standin import FAULT, FaultyRobot, Spoil, Spoilt, dropped, first, frozen, paused
 from sim2real.contract.contract import DeployablePolicy
 from sim2real.deployment.policies import load
 from sim2real.robots.base import Measurement
@@ -159,7 +159,6 @@ FAULTS: Mapping[str, Begin] = {
 }
 """What happens to what the chain is told."""
 
-Spoil = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 OUTPUTS: Mapping[str, Spoil] = {
     "policy not a number": lambda action, target: (action * np.nan, target * np.nan),
     "target infinite": lambda action, target: (action, first(target, np.inf)),
@@ -168,27 +167,6 @@ OUTPUTS: Mapping[str, Spoil] = {
     "actions of 1e6": lambda action, target: (action + 1e6, target),
 }
 """What happens to what the policy gives."""
-
-
-class Spoilt:
-    """A policy whose output is changed once the fault begins."""
-
-    def __init__(self, robot: FaultyRobot, change: Spoil) -> None:
-        self.contract, self._robot, self._change = robot.policy.contract, robot, change
-
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Action and target, spoilt."""
-        action, target = (np.array(values, float) for values in self._robot.policy.run(observation))
-        return self._change(action, target) if self._robot.acting else (action, target)
-
-    def step(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """All outputs, those two spoilt."""
-        policy: Any = self._robot.policy
-        outputs = dict(policy.step(inputs))
-        if self._robot.acting:
-            action, target = (np.array(outputs[name], float) for name in ("action", "target"))
-            outputs["action"], outputs["target"] = self._change(action, target)
-        return outputs
 
 
 def main(settings: Settings) -> None:

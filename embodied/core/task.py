@@ -51,6 +51,11 @@ class Task(TaskHooks[StateT]):
         return self
 
     @property
+    def deployed(self) -> Task[Any]:
+        """The task that a robot's control step is computed from: this one, without what stands in for the robot."""
+        return self
+
+    @property
     def restarts_alike(self) -> bool:
         """Whether the episodes that follow are drawn as the first ones are: `restart` is the usual one."""
         return type(self).restart is TaskHooks.restart
@@ -207,6 +212,11 @@ class TaskWrapper(Task[StateT]):
     @property
     def unwrapped(self) -> Task[Any]:
         return self.task.unwrapped
+
+    @property
+    def deployed(self) -> Task[Any]:
+        within = self.task.deployed
+        return self if within is self.task else self.around(within)
 
     @property
     def restarts_alike(self) -> bool:

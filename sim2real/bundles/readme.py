@@ -392,8 +392,6 @@ while running():
 
 
 def _onnx(step: Step) -> str:
-    outside = [source.name for source in step.sources] + [f"{COMMAND}{one.name}" for one in step.commands]
-    given = ", ".join(f'"{name}": ...' for name in outside[:3]) + (", ..." if len(outside) > 3 else "")
     planner = step.planner
     setup = "" if planner is None else PLANNER_SETUP.format(noise=_drawn(step, planner))
     planned = "" if planner is None else PLANNER_STEP
@@ -414,10 +412,11 @@ def begin(measured):  # what is remembered, before the first step
         state["state." + one["name"]] = np.array(parts or one["begin"], np.float32)
     return state
 
+inputs = [one["name"] for one in step["sources"]] + ["command." + one["name"] for one in step["commands"]]
 outputs = [entry.name for entry in session.get_outputs()]
 state = None
 {setup}while running():
-    given = {{{given}}}  # float32 arrays, by the names above
+    given = {{name: np.asarray(measure(name), np.float32) for name in inputs}}
     state = state or begin(given)
 {planned}    result = dict(zip(outputs, session.run(outputs, {{**given, **state}})))
     state = {{name: result[name + ":next"] for name in state}}

@@ -128,7 +128,8 @@ class FirstTrace:
 
 
 def nominal(task: Task[Any]) -> Task[Any]:
-    """A task of which nothing optional varies."""
+    """A task of which nothing optional varies, as a robot runs it."""
+    task = task.deployed
     optional = any(term.optional for term in task.terms)
     return task.rebuilt(left_out=("all",)) if optional else task
 
@@ -147,7 +148,8 @@ def jitted_reset(task: Task[Any]) -> Callable[[Any], ResetState[Any]]:
 def with_commands(task: Task[Any], state: Any) -> Any:
     """A state in which fields of `task.commands` that are None have the default of `task.command_ranges`."""
     for field in task.commands:
-        state = with_default(state, field, [command for command in task.command_ranges if command.field == field])
+        if ranges := [command for command in task.command_ranges if command.field == field]:
+            state = with_default(state, field, ranges)
     return state
 
 

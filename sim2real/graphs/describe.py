@@ -58,7 +58,7 @@ def describe(
     Raises:
         GraphError: something in the task or the policy has no translation.
     """
-    _refuse_team(task, name)
+    _refuse(task, name)
     try:
         first = FirstTrace.of(task, group)
         plain = first.task
@@ -101,8 +101,10 @@ def _start(task: Task[Any], contract: Contract) -> dict[str, np.ndarray]:
     return {**Sources(task.model, [joint.name for joint in contract.joints]).values(*parts), **commands}
 
 
-def _refuse_team(task: Task[Any], name: str) -> None:
-    """Raise where nothing says which targets belong to which robot of a team."""
+def _refuse(task: Task[Any], name: str) -> None:
+    """Raise where nothing says what a robot is sent, before anything is traced."""
+    if not (task.setpoints or task.model.nu):
+        raise GraphError(f"'{name}' cannot be deployed: its bodies are moved by forces, and it names no `setpoints`")
     if (task.agents or 1) > 1 and not task.setpoints:
         raise GraphError(
             f"'{name}' cannot be deployed: its {task.agents} agents move one model, and the task names no `setpoints` "
@@ -169,7 +171,7 @@ def robot_contract(task: Task[Any], bundle: Contract) -> Contract:
         task: Without variations.
         bundle: Of a policy; of the robot's joints those are listed that it names or that an actuator drives.
     """
-    _refuse_team(task, bundle.task)
+    _refuse(task, bundle.task)
     model = task.model
     actuators = _setpoints(task) if task.setpoints else _actuators(task, _first_target(task))
     driven = [actuator.joint for actuator in actuators if actuator.joint]
@@ -224,15 +226,14 @@ def actuators_of(task: Task[Any], action_map: ActionMap) -> tuple[Actuator, ...]
 def _first_target(task: Task[Any]) -> np.ndarray:
     """(nu,) target of action 0 where an episode begins."""
     start = first_draw(task)
-    world = World.posed(task.model, start.qpos, start.qvel, start.mocap_pos)
 
-    def target() -> Any:
-        command, state = task.process_action(
-            world, start.task_state, jnp.zeros(task.action_shape), jax.random.PRNGKey(0)
-        )
+    def target(world: World, state: Any) -> Any:
+        action, key = jnp.zeros(task.action_shape), jax.random.PRNGKey(0)
+        command, state = task.process_action(world, state, action, key)
         return task.apply_action(world, state, command)[0].ctrl
 
-    return np.asarray(jax.jit(target)(), float)
+    world = World.posed(task.model, start.qpos, start.qvel, start.mocap_pos)
+    return np.asarray(jax.jit(target)(world, start.task_state), float)
 
 
 def _actuators(task: Task[Any], stance: np.ndarray) -> tuple[Actuator, ...]:

@@ -198,31 +198,21 @@ def _loops(graph: Graph) -> list[list[int]]:
 
 HELPERS = {
     "product": """/* Sums of several columns side by side stay in registers: none waits for another. */
+static inline void side_by_side(const float *a, const float *b, float *out, int width, int columns, const int count) {
+    float sum[16] = {0.0f};
+    int k, c;
+    for (k = 0; k < width; k++, b += columns) {
+        for (c = 0; c < count; c++) sum[c] += a[k] * b[c];
+    }
+    for (c = 0; c < count; c++) out[c] = sum[c];
+}
+
 static void product(const float *a, const float *b, float *out, int rows, int width, int columns) {
-    enum { WIDE = 16, NARROW = 4 };
-    int r, k, c, first;
+    int r, c;
     for (r = 0; r < rows; r++, a += width, out += columns) {
-        for (first = 0; first + WIDE <= columns; first += WIDE) {
-            const float *line = b + first;
-            float sum[WIDE] = {0.0f};
-            for (k = 0; k < width; k++, line += columns) {
-                for (c = 0; c < WIDE; c++) sum[c] += a[k] * line[c];
-            }
-            for (c = 0; c < WIDE; c++) out[first + c] = sum[c];
-        }
-        for (; first + NARROW <= columns; first += NARROW) {
-            const float *line = b + first;
-            float sum[NARROW] = {0.0f};
-            for (k = 0; k < width; k++, line += columns) {
-                for (c = 0; c < NARROW; c++) sum[c] += a[k] * line[c];
-            }
-            for (c = 0; c < NARROW; c++) out[first + c] = sum[c];
-        }
-        for (c = first; c < columns; c++) {
-            float sum = 0.0f;
-            for (k = 0; k < width; k++) sum += a[k] * b[k * columns + c];
-            out[c] = sum;
-        }
+        for (c = 0; columns - c >= 16; c += 16) side_by_side(a, b + c, out + c, width, columns, 16);
+        for (; columns - c >= 4; c += 4) side_by_side(a, b + c, out + c, width, columns, 4);
+        for (; c < columns; c++) side_by_side(a, b + c, out + c, width, columns, 1);
     }
 }
 """,

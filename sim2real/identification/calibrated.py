@@ -87,6 +87,11 @@ class Calibrated(TaskWrapper[Any]):
         """s that commands may be late: one control step."""
         return self.timing.control_dt
 
+    @property
+    def deployed(self) -> Task[Any]:
+        """The task on the calibrated model: a real robot has its own delays and encoder errors."""
+        return self.task.deployed
+
     @functools.cached_property
     def terms(self) -> tuple[Term, ...]:
         free = self.calibration.free

@@ -1,8 +1,7 @@
-"""Attitudes in numpy, in double precision: world vectors in the body's frame, and small rotations."""
+"""Attitudes in numpy, in double precision."""
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -21,10 +20,3 @@ def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def conjugate(quat: np.ndarray) -> np.ndarray:
     """(4,) wxyz, the inverse rotation of a unit quaternion."""
     return quat * np.array([1.0, -1.0, -1.0, -1.0])
-
-
-def turned(quat: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-    """(4,) wxyz, turned by a rotation vector (3,) rad in the body's frame."""
-    result = np.array(quat, float)
-    mujoco.mju_quatIntegrate(result, rotation, 1.0)
-    return result / np.linalg.norm(result)

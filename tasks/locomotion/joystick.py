@@ -149,6 +149,11 @@ class Joystick(LeggedTask[TaskState]):
     """m, how high a moving foot should be."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
+    @property
+    def velocities(self) -> CommandConfig:
+        """The velocity commands of this robot."""
+        return self.config.command
+
     @functools.cached_property
     def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
         """On two feet nothing stands by its servos alone: such a robot hangs from a gantry until the policy runs."""
@@ -196,7 +201,7 @@ class Joystick(LeggedTask[TaskState]):
         qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), speed - 0.5)
         bias, late = self.episode_constants(bias, latency[0])
         state = TaskState(
-            command=draw_command(self.config.command, command),
+            command=draw_command(self.velocities, command),
             push=self.config.push.drawn(self.mass, push, self.varied),
             encoder_bias=bias,
             latency=late,
@@ -236,7 +241,7 @@ class Joystick(LeggedTask[TaskState]):
         error = self._velocity_error(world, state)
         return dataclasses.replace(
             state,
-            command=renew_command(self.config.command, state.command, dt, commands),
+            command=renew_command(self.velocities, state.command, dt, commands),
             push=self.config.push.advanced(state.push, self.mass, dt, pushes, self.varied),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
@@ -319,7 +324,7 @@ class Joystick(LeggedTask[TaskState]):
 
     @property
     def command_ranges(self) -> tuple[CommandRange, ...]:
-        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.config.command.limits, strict=True)
+        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.velocities.limits, strict=True)
         return tuple(
             CommandRange(name, unit, -limit, limit, "command", (i,)) for i, (name, unit, limit) in enumerate(names)
         )

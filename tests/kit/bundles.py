@@ -5,7 +5,6 @@ Tests of what reads a bundle take `small_bundle()` and change a copy of it; `res
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import functools
 import hashlib
@@ -13,13 +12,10 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import jax
 import numpy as np
 import torch
 
-from embodied.core.task import Task
 from embodied.storage.files import seal
 from policies.networks.build import make_actor
 from policies.networks.mlp import MLP, Activation, NetworkConfig
@@ -43,7 +39,7 @@ from sim2real.contract.contract import (
     Term,
 )
 from sim2real.deployment.policies import ShippedPolicy
-from sim2real.graphs.control import ACTION, OBSERVATION, TARGET, nominal
+from sim2real.graphs.control import ACTION, OBSERVATION, TARGET
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.graph import Builder
 from sim2real.graphs.tracing.from_torch import PolicyNodes
@@ -176,18 +172,11 @@ def contract_of(task: str) -> Contract:
     return described(task).contract
 
 
-def quick(task: Task[Any]) -> Task[Any]:
-    """A task without variations whose reset is one program, instead of hundreds of single operations."""
-    plain = copy.copy(nominal(task))
-    setattr(plain, "reset", jax.jit(plain.reset))  # noqa: B010  (no type checker lets a method be replaced)
-    return plain
-
-
 @functools.cache
 def described(task: str) -> Described:
     """The control step of a registered task, without a policy."""
     with sharing(f"control step of {task}"):
-        return describe(quick(task_of(task)), task)
+        return describe(task_of(task), task)
 
 
 @functools.cache

@@ -28,7 +28,7 @@ from sim2real.contract.planner import Planner
 from sim2real.graphs.describe import Described, describe
 from sim2real.robots.base import Measurement
 from tests.kit.budget import sharing
-from tests.kit.bundles import folder_of, quick
+from tests.kit.bundles import folder_of
 from tests.kit.fakes import given
 from tests.kit.worlds import task_of
 
@@ -72,7 +72,7 @@ def network_of(policy: Any) -> PlannerNetwork:
 def _described() -> Described:
     """The control step of the task for a policy that reads the robot's own state, without a planner."""
     with sharing(f"control step of {TASK}"):
-        return describe(quick(task_of(TASK)), TASK, group=PROPRIO)
+        return describe(task_of(TASK), TASK, group=PROPRIO)
 
 
 def described_for(planner: Planner) -> Described:

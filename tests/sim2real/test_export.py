@@ -74,8 +74,6 @@ def test_examples_in_the_readme_are_python():
     for example in examples:
         compile(example, "README.md", "exec")
         assert len(example.strip().splitlines()) <= 24
-    assert '"position": ...' in examples[1]
-    assert "joint_pos" not in examples[1]
 
 
 def test_the_same_policy_gives_the_same_bytes_and_how_they_were_verified_is_said(tmp_path, capsys):
@@ -167,9 +165,7 @@ def test_a_policy_that_does_not_fit_is_refused_with_both_sizes():
 @pytest.mark.parametrize("name", ["grasping/leap-catch-team", "locomotion/sumo", "swarm/mean-field-flock"])
 def test_a_team_that_cannot_be_deployed_is_refused_in_one_line_before_anything_is_traced(name, monkeypatch, tmp_path):
     monkeypatch.setattr(FirstTrace, "of", lambda *_: pytest.fail("it traced the task"))
-    with pytest.raises(
-        EmbodiedError, match=rf"^'{name}' cannot be deployed: its \d+ agents move one model.*`setpoints`"
-    ):
+    with pytest.raises(EmbodiedError, match=rf"^'{name}' cannot be deployed: its .* names no `setpoints`"):
         export.write(tmp_path / "bundle", small_policy(), task_of(name), name)
     assert not any(tmp_path.iterdir())
 

@@ -140,7 +140,7 @@ def test_a_bipeds_clock_goes_with_its_height(walker: Any) -> None:
     contract = describe(walker, "locomotion/velocity-biped").contract
     clock = next(term for term in contract.terms if term.name == "phase")
     assert f"{walker.step_rate:g} turns a second" in clock.meaning
-    limits = walker.config.command.limits
+    limits = walker.velocities.limits
     assert [(number.lower, number.upper) for number in contract.command] == [(-limit, limit) for limit in limits]
 
 

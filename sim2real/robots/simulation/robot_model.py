@@ -25,7 +25,7 @@ from sim2real.graphs.control import jitted_reset, nominal, with_commands
 from sim2real.graphs.describe import robot_contract
 from sim2real.graphs.reference import with_numbers
 from sim2real.graphs.tracing.sources import JOINT_POS, JOINT_VEL, Sources
-from sim2real.robots.attitude import conjugate, rotate_inverse, turned
+from sim2real.robots.attitude import conjugate, rotate_inverse
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.photographer import Photographer
@@ -192,14 +192,22 @@ def _parts(model: mujoco.MjModel, contract: Contract) -> dict[str, Callable[[Map
     found: dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]] = {}
     for name in sensors & {"gyro", "accelerometer", "orientation", "position"}:
         found[name] = lambda readings, name=name: readings[name]
-    if "linvel_w" in sensors:
-        found["linvel"] = lambda readings: readings["linvel_w"]
-    elif {"linvel", "orientation"} <= sensors:  # of a velocimeter, in the body's frame
+    read = {source.name for source in contract.step.sources}
+    if {"linvel", "orientation"} <= sensors and "linvel_w" not in read:  # of a velocimeter, in the body's frame
         found["linvel"] = lambda readings: rotate_inverse(conjugate(readings["orientation"]), readings["linvel"])
+    elif "linvel_w" in sensors:
+        found["linvel"] = lambda readings: readings["linvel_w"]
     torques = [f"{joint.name}_torque" for joint in contract.joints]
     if torques and sensors.issuperset(torques):
         found["joint_torque"] = lambda readings: np.concatenate([readings[name] for name in torques])
     return found
+
+
+def turned(quat: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """(4,) wxyz, turned by a rotation vector (3,) rad in the body's frame."""
+    result = np.array(quat, float)
+    mujoco.mju_quatIntegrate(result, rotation, 1.0)
+    return result / np.linalg.norm(result)
 
 
 def _leaf(state: Any, path: str) -> np.ndarray:

@@ -92,7 +92,7 @@ class Guided(Joystick):
 
     def _guide(self, pos: Array, quat: Array, target: Array) -> Array:
         """(3,) forward m/s, sideways m/s and turning rad/s that lead from a pose of the trunk to a target (2,) m."""
-        limits = jnp.asarray(self.config.command.limits)
+        limits = jnp.asarray(self.velocities.limits)
         forward = quat_rotate(quat, jnp.array([1.0, 0.0, 0.0]))
         heading = jnp.arctan2(forward[1], forward[0])
         yaw = jnp.stack([jnp.cos(heading / 2), jnp.zeros(()), jnp.zeros(()), jnp.sin(heading / 2)])

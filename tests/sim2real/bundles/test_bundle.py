@@ -302,7 +302,7 @@ def test_the_command_line_verifies(folder, capsys):
 
 def test_deploying_needs_neither_torch_nor_jax(made):
     code = (
-        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.loop;"
+        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.controllers;"
         "ready = load(sys.argv[1]);"
         "print(ready.contract.task, sorted({'torch', 'jax', 'mujoco'} & set(sys.modules)))"
     )

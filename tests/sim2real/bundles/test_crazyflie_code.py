@@ -28,7 +28,7 @@ from sim2real.deployment.controllers import Controller
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.tracing.from_torch import PolicyNodes
 from sim2real.robots.base import Measurement
-from tests.kit.bundles import compile_c, contract_of, quick, shipped_bundle, small_policy
+from tests.kit.bundles import compile_c, contract_of, shipped_bundle, small_policy
 from tests.kit.fakes import given
 from tests.kit.noiseless import measured, noiseless
 from tests.kit.worlds import task_of
@@ -194,7 +194,7 @@ def thrusts(contract: Contract, target: np.ndarray) -> np.ndarray:
 def small() -> tuple[Described, Policy]:
     """The control step of hover under a small policy."""
     policy = small_policy(inputs=16, actions=4)
-    return describe(quick(task_of(HOVER)), HOVER, PolicyNodes(policy)), policy
+    return describe(task_of(HOVER), HOVER, PolicyNodes(policy)), policy
 
 
 def exported(folder: Path, **changes: Any) -> bundle.Bundle:
@@ -373,7 +373,7 @@ def with_command(contract: Contract, **changes: Any) -> Contract:
     ("change", "message"),
     [
         (lambda c: dataclasses.replace(c, control_hz=30.0), "control_hz=30 does not divide the firmware's 1000 Hz"),
-        (with_source, "firmware does not know joint_pos; it knows gyro, linvel_w, orientation, position"),
+        (with_source, "firmware does not know joint_pos; it knows gyro, orientation, position, linvel_w"),
         (lambda c: with_command(c, numbers=()), "a position setpoint has 3 numbers; the contract's command has 0"),
         (lambda c: dataclasses.replace(c, actuators=c.actuators[:3]), "4 rotors; the contract has targets of rotor1"),
         (lambda c: dataclasses.replace(c, rotors=c.rotors[:3]), "the Crazyflie has 4 rotors"),

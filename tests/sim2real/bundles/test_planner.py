@@ -65,7 +65,7 @@ from tests.kit.worlds import task_of
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.timeout(240)
-NO_ACTION, NO_COMMAND = np.zeros(ACTIONS), np.zeros(0)
+NO_COMMAND = np.zeros(0)
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +244,7 @@ def test_what_was_edited_is_refused(made: Bundle, why: str, tmp_path: Path) -> N
         change = model.SerializeToString()
     kept = {one: data for one, data in {**files, name: change}.items() if data is not None}
     with pytest.raises(BundleError, match=why):
-        export.finished(tmp_path / "edited", kept, made.contract, made.sha256)
+        export.finished(tmp_path / "edited", kept, made.sha256, made.contract)
 
 
 def test_images_are_asked_for_at_the_planners_rate(made: Bundle) -> None:
@@ -261,14 +261,14 @@ def test_images_are_asked_for_at_the_planners_rate(made: Bundle) -> None:
 
     rest = measured(made.contract, images)
     watched = dataclasses.replace(rest, readings=Readings(rest.readings))
-    actions = [controller.decide(watched, NO_ACTION, NO_COMMAND)[1] for _ in range(7)]
+    actions = [controller.decide(watched, NO_COMMAND)[1] for _ in range(7)]
     assert looked == ["image.view", "image.wrist"] * 3
-    observation = controller_of(made, "pull it").decide(rest, NO_ACTION, NO_COMMAND)[0]
+    observation = controller_of(made, "pull it").decide(rest, NO_COMMAND)[0]
     np.testing.assert_allclose(actions[:3], made.plan(images, observation, "pull it")[:3], atol=1e-6)
     with pytest.raises(
         RobotError, match=r"sees through 'view' \(32 x 32 pixels, fixed to world\), and this robot has no"
     ):
-        controller_of(made).decide(dataclasses.replace(rest, readings={}), NO_ACTION, NO_COMMAND)
+        controller_of(made).decide(dataclasses.replace(rest, readings={}), NO_COMMAND)
 
 
 def test_a_frozen_camera_is_named(made: Bundle) -> None:
@@ -282,7 +282,7 @@ def test_a_frozen_camera_is_named(made: Bundle) -> None:
             fresh = {name: rng.integers(0, 256, image.shape, np.uint8) for name, image in first.items()}
             shown = {**fresh, "wrist": first["wrist"]} if frozen else fresh
             now = dataclasses.replace(measured(made.contract, shown, home + travel * cycle / 8), time=0.0125 * cycle)
-            controller.decide(now, NO_ACTION, NO_COMMAND)
+            controller.decide(now, NO_COMMAND)
 
     after(0.5, False)
     after(0.1, True)
@@ -353,7 +353,7 @@ def test_the_readme_wires_it(made: Bundle, monkeypatch: pytest.MonkeyPatch) -> N
     inputs = given(re.search(r"given = \{(.*?)\}", wiring))
     exec(wiring.replace(inputs[0], "given = {'joint_pos': joints}"), {**names, "joints": joints})
     controller = controller_of(made)
-    ours = [controller.decide(measured(made.contract, images), NO_ACTION, NO_COMMAND)[2] for _ in range(7)]
+    ours = [controller.decide(measured(made.contract, images), NO_COMMAND)[2] for _ in range(7)]
     np.testing.assert_allclose(targets, ours, atol=1e-5)
 
 
@@ -369,7 +369,7 @@ def test_c_observes_what_the_planner_reads(made: Bundle, tmp_path: Path) -> None
     observation = (ctypes.c_float * made.contract.observation_size)()
     policy.policy_begin(ctypes.byref(inputs), state)
     assert policy.policy_observe(ctypes.byref(inputs), state, observation) == 0
-    ours = controller_of(made).decide(measured(made.contract, seen()[0]), NO_ACTION, NO_COMMAND)[0]
+    ours = controller_of(made).decide(measured(made.contract, seen()[0]), NO_COMMAND)[0]
     np.testing.assert_allclose(np.array(observation), ours, atol=1e-5)
     inputs.joint_pos[0] = np.inf
     assert policy.policy_observe(ctypes.byref(inputs), state, observation) == 1
