@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from embodied.core.hooks import TermDescription
 from embodied.core.randomization import Distribution
 from embodied.core.task import Task
 from embodied.core.world import World
@@ -134,9 +135,8 @@ def _terms(task: Task[Any], group: str) -> tuple[Term, ...]:
     rows = []
     for name, shape in task.observation_terms[group].items():
         if size := math.prod(shape):
-            known = described.get(name)
-            facts = () if known is None else (known.unit, known.meaning, noise.get(name, 0.0), known.sensor)
-            rows.append(Term(name, size, *facts))
+            known = described.get(name, TermDescription("", ""))
+            rows.append(Term(name, size, known.unit, known.meaning, noise.get(name, 0.0), known.sensor))
     return tuple(rows)
 
 
@@ -158,10 +158,11 @@ def _latency(task: Task[Any]) -> tuple[float, float]:
 
 
 def _mass(model: mujoco.MjModel, driven: Sequence[str]) -> float:
-    """kg of the robot: of the tree that holds its first driven joint, else its first floating body; 0 without one."""
-    free = [i for i in range(model.njnt) if int(model.jnt_type[i]) == int(mujoco.mjtJoint.mjJNT_FREE)]
-    joints = [int(model.joint(driven[0]).id)] if driven else free[:1]
-    return float(sum(model.body_subtreemass[model.body_rootid[model.jnt_bodyid[joint]]] for joint in joints))
+    """kg of the tree of bodies that holds the first driven joint, else the first joint; 0 without joints."""
+    if not model.njnt:
+        return 0.0
+    joint = int(model.joint(driven[0]).id) if driven else 0
+    return float(model.body_subtreemass[model.body_rootid[model.jnt_bodyid[joint]]])
 
 
 def robot_contract(task: Task[Any], bundle: Contract) -> Contract:

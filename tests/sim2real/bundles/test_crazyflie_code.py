@@ -395,7 +395,8 @@ def test_other_robots_and_drones_without_a_command_have_no_controller():
 @pytest.mark.slow
 def test_the_firmwares_controller_hovers_in_simulation(drone):
     env, contract = noiseless(HOVER)
-    hover, most = (float(value) for value in (env.task.drone.hover_thrust, env.task.drone.max_thrust))
+    task: Any = env.task
+    hover, most = float(task.drone.hover_thrust), float(task.drone.max_thrust)
     for seed in range(3):
         env.reset(seed)
         drone.code.controllerOutOfTreeInit()

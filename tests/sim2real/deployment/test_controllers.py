@@ -97,7 +97,8 @@ def test_a_robot_observes_what_the_task_does(name: str) -> None:
     """From the parts of a measurement that any driver fills, number for number."""
     env, contract = noiseless(name)
     policy = Resting(name)
-    controller, task = Controller(policy), env.task
+    controller = Controller(policy)
+    task: Any = env.task
     seen = env.reset(3)
     rng = np.random.default_rng(0)
     for _ in range(5):
