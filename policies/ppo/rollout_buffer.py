@@ -6,7 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from embodied.env.vec_env import POLICY
+from policies.algorithm import SettingsError
 from policies.networks.recurrent import Sequences
+from policies.ppo.config import PPOConfig
 
 
 class ActorBatch(NamedTuple):
@@ -130,3 +133,33 @@ class Rollout:
             return index, None
         first = torch.arange(self.steps, device=self.device)[:, None] * self.num_envs
         return (first + index).flatten(), Sequences(hidden[index], self.begins[:, index])
+
+
+def rollout_of(
+    config: PPOConfig, num_envs: int, sizes: Mapping[str, int], action_size: int, critic_group: str,
+    device: torch.device,
+) -> Rollout:  # fmt: skip
+    """The rollout that a learner's settings describe.
+
+    Raises:
+        SettingsError: it cannot be divided into as many minibatches.
+    """
+    rollout = Rollout(
+        config.unroll,
+        num_envs,
+        sizes,
+        action_size,
+        actor_group=POLICY,
+        critic_group=critic_group,
+        actor_memory=config.actor.memory,
+        critic_memory=config.critic.memory,
+        device=device,
+    )
+    if config.minibatches > rollout.units:
+        units = (
+            f"{num_envs} environments, of which a network that remembers learns whole sequences"
+            if rollout.whole
+            else f"{rollout.units} transitions of a rollout (unroll={config.unroll} x {num_envs} environments)"
+        )
+        raise SettingsError(f"minibatches={config.minibatches} exceeds the {units}")
+    return rollout

@@ -13,15 +13,43 @@ gradient of the transitions and their mirror images together, without computing 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from embodied.math.symmetry import Mirror, Reflection, unchanged
+from policies.algorithm import SettingsError
 from policies.networks.mlp import MLP, Critic, GaussianActor
+from policies.ppo.actor_critic import ActorCritic
+from policies.ppo.addition import Addition
 
 TOLERANCE = 1e-4  # between weights and their image, of rounding in a long training
+
+
+def symmetric(
+    networks: ActorCritic, mirror: Callable[[], Mirror] | None, groups: tuple[str, str], vector: Tensor
+) -> tuple[SymmetricParameters, dict[str, TorchReflection]]:
+    """Make fresh parameters symmetric.
+
+    Args:
+        networks: Actor and critic, both perceptrons.
+        mirror: The environment's.
+        groups: Observation groups that actor and critic read.
+        vector: (P,) their parameters.
+
+    Returns:
+        The parameters' symmetry, and the reflection of each observation group.
+
+    Raises:
+        EmbodiedError: the environment has no mirror.
+    """
+    if mirror is None:
+        raise SettingsError("symmetry is used, but no mirror of the environment was given; expected VecEnv.mirror")
+    found = mirror()
+    parameters = SymmetricParameters(networks.actor, networks.critic, found, groups)
+    parameters.begin(vector)
+    return parameters, {group: TorchReflection(found.observed[group], vector.device) for group in groups}
 
 
 class TorchReflection:
@@ -36,7 +64,7 @@ class TorchReflection:
         return values.index_select(-1, self.index) * self.sign
 
 
-class SymmetricParameters:
+class SymmetricParameters(Addition):
     """Holds the parameters of an actor and a critic, both perceptrons, to those that are symmetric."""
 
     def __init__(self, actor: GaussianActor, critic: Critic, mirror: Mirror, observed: tuple[str, str]) -> None:
@@ -62,6 +90,10 @@ class SymmetricParameters:
         for linear in self._linears:
             linear.weight.mul_(math.sqrt(2))  # halves the variance below: the mean of two independent numbers
         self.average_(vector)
+
+    def gradient(self, gradient: Tensor) -> None:
+        """Average a gradient (P,) with its image, so that symmetric parameters stay so."""
+        self.average_(gradient)
 
     def average_(self, vector: Tensor) -> None:
         """Replace parameters, or a gradient of theirs, (P,), by the mean with their image."""

@@ -12,6 +12,7 @@ from embodied.math.symmetry import PLANAR, Mirror, Reflection
 from policies import PPO, PPOConfig, Trainer, train
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import SymmetryConfig
+from policies.ppo.ppo import SYMMETRY
 from policies.ppo.symmetry import TorchReflection
 from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, vectors
 
@@ -65,8 +66,7 @@ def test_the_averaged_gradient_is_that_of_transitions_and_their_images() -> None
         buffer.normal_(generator=ppo.noise_generator)
     index = torch.arange(len(rollout))
     averaged = ppo._gradient(index)[:-4]
-    assert ppo._symmetric is not None
-    ppo._symmetric.average_(averaged)
+    ppo.additions[SYMMETRY].gradient(averaged)
     there, mirror = ppo._gradient(index)[:-4], PointMass(1).mirror()
     observed = {group: TorchReflection(mirror.observed[group], ppo.device) for group in ("policy", "critic")}
     rollout.actor_obs.copy_(observed["policy"](rollout.actor_obs))
