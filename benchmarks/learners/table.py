@@ -73,6 +73,8 @@ HEADERS: Mapping[str, Sequence[str]] = {
     "teams": ("task", "method", "success", "return", *COMMON),
     "games": ("task", "method", "success", "at any step", *COMMON),
 }
+TITLES = tuple(problem.capitalize() for problem in sorted(HEADERS))
+"""Sections of the page, in their order."""
 SUMMARY = ("demonstrations", "method", "tasks x seeds", "interquartile mean", "at any step")
 PROFILED = [f"runs of {100 * least:.0f} % or more" for least in PROFILE]
 
