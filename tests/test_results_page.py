@@ -12,6 +12,7 @@ import pytest
 from benchmarks.results_page import figures, tables
 from benchmarks.results_page.page import FOLDER, PAGE, SECTIONS, page, site_pages
 from benchmarks.results_page.records import LINK, read
+from tests.kit.budget import sharing
 
 RECORD = {
     "success": 0.856, "success_low": 0.8331, "success_high": 0.8784, "train_seconds": 120.0, "steps": 3_612_672,
@@ -39,8 +40,15 @@ def test_figures_in_prose_are_what_the_files_say(path: Path, records: Mapping[st
     assert path.read_text(encoding="utf-8") == figures.refreshed(path, records), "run python -m benchmarks.results_page"
 
 
-def test_every_file_has_a_row_on_a_page_that_the_first_one_names(written: str, records: Mapping[str, Any]) -> None:
-    pages = site_pages(records)
+@pytest.fixture(scope="module")
+def pages(records: Mapping[str, Any]) -> Mapping[str, str]:
+    with sharing("pages of results"):
+        return site_pages(records)
+
+
+def test_every_file_has_a_row_on_a_page_that_the_first_one_names(
+    written: str, records: Mapping[str, Any], pages: Mapping[str, str]
+) -> None:
     text = written + "".join(pages.values())
     assert not [name for name in records if f"{LINK}{name}.json" not in text]
     assert all(f"`{FOLDER}/{name}.md`" in written for name in pages)

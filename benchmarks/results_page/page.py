@@ -277,11 +277,14 @@ def page(results: Mapping[str, Record]) -> str:
 def site_pages(results: Mapping[str, Record]) -> dict[str, str]:
     """Name -> Markdown of the pages that are built with the site."""
     pages: dict[str, list[str]] = {}
-    listed = "".join(_table(section, results) for section in SECTIONS[:-1])
-    left = {name: record for name, record in results.items() if f"{LINK}{name}.json" not in listed}
-    for section in (section for section in SECTIONS if section.page):
-        table = _table(section, left if section is SECTIONS[-1] else results)
+    listed = ""
+    for section in SECTIONS:
+        if section is SECTIONS[-1]:
+            results = {name: record for name, record in results.items() if f"{LINK}{name}.json" not in listed}
+        table = _table(section, results)
+        listed += _intro(section) + table
         pages.setdefault(section.page, []).append(f"## {section.title}\n\n{_intro(section)}\n\n{table}\n")
+    del pages[""]
     found = {name: f"# Results: {name}\n\n" + "\n".join(parts) for name, parts in pages.items()}
     found["learners"] = f"# Results: learners\n\n{learners.markdown(learners.read())}"
     return {name: text.replace(f"]({LINK}", f"](../{LINK}") for name, text in found.items()}
