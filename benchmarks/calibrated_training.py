@@ -24,7 +24,7 @@ import tyro
 
 from benchmarks import calibration_logs as logs
 from benchmarks import deploy_standin as standin
-from sim2real.deployment.policies import load
+from sim2real.bundles.policies import load
 from sim2real.identification import calibration as cb
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log

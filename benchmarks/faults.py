@@ -21,7 +21,7 @@ import tyro
 
 from benchmarks.deploy_standin import FAULT, FaultyRobot, Spoil, Spoilt, dropped, first, frozen, paused
 from sim2real.contract.contract import DeployablePolicy
-from sim2real.deployment.policies import load
+from sim2real.bundles.policies import load
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.simulated import SimulatedOptions
 

@@ -25,7 +25,7 @@ from embodied.registry import TaskEncoding, join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json, override
-from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
+from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, write_synced
 from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.policy import Policy
@@ -242,10 +242,8 @@ def check_place(out: Path) -> None:
         raise ExportError(f"--out '{out}' is the folder that this runs in, which would be replaced; choose another")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    try:
-        unseal(read_file(out / bundle_files.MANIFEST), bundle_files.FORMAT, "bundle")
-    except (OSError, ValueError):
-        raise ExportError(f"'{out}' exists and is no bundle; it is left alone. Choose another --out") from None
+    if not bundle_files.is_bundle(out):
+        raise ExportError(f"'{out}' exists and is no bundle; it is left alone. Choose another --out")
 
 
 def manifest(files: Mapping[str, bytes], contract: Contract, digest: str) -> bytes:

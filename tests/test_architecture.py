@@ -159,12 +159,8 @@ def test_where_to_look(what: str) -> None:
     assert file in (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 
 
-MUTUAL = {
-    ("sim2real/bundles", "sim2real/deployment"),
-    ("sim2real/contract", "sim2real/graphs"),
-    ("sim2real/identification", "sim2real/twins"),
-}
-"""Folders that import each other, still: contracts in words are read by all of `sim2real`."""
+MUTUAL = {("sim2real/identification", "sim2real/twins")}
+"""Folders that import each other, still."""
 
 
 def test_folders_import_each_other_one_way() -> None:

@@ -161,14 +161,16 @@ def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
 
 
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
-    """What a robot is told, in a deployment or by a person who steers, is in the task's state, and measured number by
-    number; setpoints are as many as there are names."""
+    """Commands, of a deployment or of a person who steers, are in the task's state, or None where ranges have their
+    defaults, and are measured number by number; setpoints are as many as there are names."""
     given = traces(task)
     flat = jax.tree_util.tree_flatten_with_path(given.state)[0]
     fields = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
+    ranged = {one.field for one in task.command_ranges}
     for hook in ("commands", "first_commands"):
         for name in getattr(task, hook):
-            if name not in fields:
+            by_default = name in ranged and getattr(given.state, name, fields) is None
+            if name not in fields and not by_default:
                 yield Finding(
                     f"{hook}: {name!r}",
                     "the state has no such field",

@@ -64,6 +64,8 @@ class Bundle:
     ) -> None:
         self.path, self.contract, self.sha256, self.golden = path, contract, sha256, golden
         self._session, self._planner = session, planner
+        self._inputs = {entry.name: tuple(entry.shape) for entry in session.get_inputs()}
+        self._outputs = {entry.name: tuple(entry.shape) for entry in session.get_outputs()}
 
     def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """One control step.
@@ -78,16 +80,15 @@ class Bundle:
             BundleError: an input is missing or has another length.
         """
         given = {}
-        for entry in self._session.get_inputs():
-            value = np.asarray(inputs.get(entry.name, ()), np.float32)
-            if value.shape != tuple(entry.shape):
-                raise BundleError(f"input '{entry.name}' has shape {value.shape}; expected {tuple(entry.shape)}")
-            given[entry.name] = value
-        names = [entry.name for entry in self._session.get_outputs()]
-        if not all(np.isfinite(value).all() for value in given.values()):
-            return {entry.name: np.full(entry.shape, np.nan, np.float32) for entry in self._session.get_outputs()}
-        found = self._session.run(names, given)
-        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+        for name, shape in self._inputs.items():
+            value = np.asarray(inputs.get(name, ()), np.float32)
+            if value.shape != shape:
+                raise BundleError(f"input '{name}' has shape {value.shape}; expected {shape}")
+            given[name] = value
+        if not np.isfinite(np.concatenate([*given.values()])).all():
+            return {name: np.full(shape, np.nan, np.float32) for name, shape in self._outputs.items()}
+        found = self._session.run([*self._outputs], given)
+        return {name: np.asarray(value) for name, value in zip(self._outputs, found, strict=True)}
 
     def plan(self, images: Mapping[str, np.ndarray], observation: np.ndarray, instruction: str = "") -> np.ndarray:
         """(chunk, k) actions in [-1, 1]; NaN where the observation is not finite.

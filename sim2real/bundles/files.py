@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.errors import EmbodiedError, listing, reason
-from embodied.storage.files import unseal
+from embodied.storage.files import read_file, unseal
 from sim2real.contract.contract import FORMAT
 
 MANIFEST, CONTRACT, ONNX, GOLDEN, README = "manifest.json", "contract.json", "policy.onnx", "golden.csv", "README.md"
@@ -35,6 +36,15 @@ class ExportError(EmbodiedError):
 
 class BundleError(EmbodiedError):
     """A folder that is no bundle, or one that was damaged or edited."""
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a folder has the manifest of a bundle, of any version."""
+    try:
+        document = json.loads(read_file(path / MANIFEST))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and {"format", "policy", "files"} <= document.keys()
 
 
 def verified_files(path: Path) -> tuple[dict[str, bytes], str]:

@@ -38,7 +38,7 @@ from sim2real.contract.contract import (
     Step,
     Term,
 )
-from sim2real.deployment.policies import ShippedPolicy
+from sim2real.bundles.policies import ShippedPolicy
 from sim2real.graphs.control import ACTION, OBSERVATION, TARGET
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.graph import Builder

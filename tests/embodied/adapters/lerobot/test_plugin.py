@@ -5,7 +5,7 @@ from pathlib import Path
 
 import embodied
 
-PLUGIN = Path(embodied.__file__).parent / "env" / "adapters" / "lerobot" / "plugin"
+PLUGIN = Path(embodied.__file__).parent / "adapters" / "lerobot" / "plugin"
 
 
 def test_the_plug_in_is_what_lerobot_looks_for() -> None:
