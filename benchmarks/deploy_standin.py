@@ -20,9 +20,9 @@ import numpy as np
 import tyro
 
 from embodied.registry import join_content
+from sim2real.bundles.policies import load
 from sim2real.contract.contract import DeployablePolicy
 from sim2real.deployment.loop import Loop, LoopSettings, Progress
-from sim2real.bundles.policies import load
 from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety
 from sim2real.deployment.team import run_together

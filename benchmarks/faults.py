@@ -20,8 +20,8 @@ import numpy as np
 import tyro
 
 from benchmarks.deploy_standin import FAULT, FaultyRobot, Spoil, Spoilt, dropped, first, frozen, paused
-from sim2real.contract.contract import DeployablePolicy
 from sim2real.bundles.policies import load
+from sim2real.contract.contract import DeployablePolicy
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.simulated import SimulatedOptions
 

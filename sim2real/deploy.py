@@ -15,10 +15,10 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
+from sim2real.bundles.policies import load
 from sim2real.contract.contract import Contract, DeployablePolicy
 from sim2real.deployment.loop import Loop, LoopSettings, Progress
 from sim2real.deployment.operator_stop import OperatorStop
-from sim2real.bundles.policies import load
 from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.deployment.team import run_together

@@ -24,6 +24,7 @@ from sim2real import export
 from sim2real.bundles.bundle import Bundle
 from sim2real.bundles.contents import contents
 from sim2real.bundles.files import MANIFEST
+from sim2real.bundles.policies import ShippedPolicy
 from sim2real.contract.contract import (
     COMMAND,
     NEXT,
@@ -38,7 +39,6 @@ from sim2real.contract.contract import (
     Step,
     Term,
 )
-from sim2real.bundles.policies import ShippedPolicy
 from sim2real.graphs.control import ACTION, OBSERVATION, TARGET
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.graph import Builder

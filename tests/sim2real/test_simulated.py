@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.bundles.policies import load
+from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.robots import registry
 from sim2real.robots.base import PARTS, Phase, RobotError
 from sim2real.robots.simulation.mismatch import ModelMismatch

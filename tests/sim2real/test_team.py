@@ -19,9 +19,9 @@ from embodied.registry import join_content
 from embodied.storage import checkpoints
 from policies.training.loading import policy_from_checkpoint, shipped_path
 from sim2real import deploy
+from sim2real.bundles.policies import ShippedPolicy
 from sim2real.contract.contract import COMMAND
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.bundles.policies import ShippedPolicy
 from sim2real.deployment.team import run_together
 from sim2real.graphs import describe as describing
 from sim2real.graphs.control import ControlGraph, nominal
