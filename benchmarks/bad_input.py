@@ -268,7 +268,7 @@ FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 def damage(path: Path, rng: random.Random) -> str:
-    """Damage a file, or one file of a folder; says how."""
+    """Damage a file, or one file of a folder; returns how."""
     if path.is_dir():
         path = rng.choice(sorted(item for item in path.rglob("*") if item.is_file()))
     ways = [truncate, flip, scramble, replace_by_other]

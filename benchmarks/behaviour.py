@@ -1,4 +1,4 @@
-"""What the program does, as numbers to compare before and after a refactoring.
+"""Behaviour of the program, as numbers to compare before and after a refactoring.
 
 Short seeded trainings of several learners, as the sha256 of the final policy's tensors, and evaluations of every
 shipped policy (64 episodes, one seed). All runs through the command line, so the script outlives what lies behind it:
@@ -92,7 +92,7 @@ def numbers(value: Any, name: str = "") -> dict[str, float]:
 
 
 def main() -> int:
-    """Record, and compare where asked."""
+    """Record, and compare where requested."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--against", type=Path)

@@ -1,6 +1,6 @@
-"""How policies do on simulated robots, behind the safety chain; and what becomes of every fault.
+"""Success of policies on simulated robots, behind the safety chain; and the outcome of every fault.
 
-Success is the task's own: of Go1 no fall and a mean planar velocity error under 0.2 m/s, of hover 2 s within 10 cm and
+Success is the task's: for Go1 no fall and a mean planar velocity error under 0.2 m/s, for hover 2 s within 10 cm and
 slower than 0.1 m/s at the end. Time is simulated but for `jitter`, which measures this machine's punctuality.
 
 python -m benchmarks.deploy_standin --runs 32 --json FILE
@@ -38,7 +38,7 @@ CONDITIONS: Mapping[str, dict[str, float]] = {
     "late and lossy": {"latency": 0.01, "loss": 0.05},
     "all": {"mismatch": 1.0, "latency": 0.01, "loss": 0.05},
 }
-"""What the robot does besides sensor noise at the level of training."""
+"""Imperfections of the robot besides sensor noise at the level of training."""
 KEEP = (0.9, 0.25, 0.5)  # probability that each part of a velocity command is not zero, as in the task
 FAULT = 2.0  # s of the policy's time, when faults begin
 GO1 = "locomotion/go1-joystick-flat"
@@ -46,7 +46,7 @@ GO1 = "locomotion/go1-joystick-flat"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     policies: tuple[str, ...] = (GO1, "swarm/hover")
     """Bundles, or tasks with a shipped policy."""
@@ -73,7 +73,7 @@ class Run:
     """One deployment."""
 
     report: Report
-    """Of a team, of the first of its robots that was latched, or of its first."""
+    """For a team, of the first of its robots that was latched, or of its first."""
     task: TaskResult
     outside: int
     """Targets that reached a robot and were not finite or outside its limits."""

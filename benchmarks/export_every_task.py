@@ -1,6 +1,6 @@
 """A bundle of every task, and what it computes against the task's own functions in JAX and its policy in torch.
 
-The policy is the shipped one, else an untrained network of the task's own architecture. Of each bundle ONNX and C run
+The policy is the shipped one, else an untrained network of the task's own architecture. For each bundle, ONNX and C run
 through `inputs` control steps whose measurements, commands and memory lie around an episode's start (2 % of the larger
 of 1 and the number, 0.1 rad/s of joint velocities), each by itself. Differences are relative to the larger of 1 and the
 number. How long a step takes, and what it needs on a microcontroller, is measured by `benchmarks.export_parity`.
@@ -52,7 +52,7 @@ ASKED = 1e-5  # largest difference
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = ()
     """Names; by default every task."""

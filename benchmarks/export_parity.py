@@ -1,4 +1,4 @@
-"""How long a step of an exported policy takes, and what it needs on a microcontroller.
+"""Time of a step of an exported policy, and its requirements on a microcontroller.
 
 Steps follow each other around an episode's start, as the golden ones of a bundle do. Torch runs the policy's network
 alone, one observation at a time and on one thread, as the others do. That the computations are the same is measured by
@@ -32,7 +32,7 @@ RAM, FLASH = 192, 1024  # kB, of the Crazyflie's STM32F405
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = (
         "locomotion/go1-joystick-flat",

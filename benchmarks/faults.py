@@ -1,6 +1,6 @@
-"""What becomes of forty faults on three simulated robots: what latches, after what time, and what reached the motors.
+"""Outcome of forty faults on three simulated robots: what latches, after what time, and what reached the motors.
 
-A fault begins after 2 s of the policy's time. Of each: the step that latched, seconds from the fault to the latch, and
+A fault begins after 2 s of the policy's time. For each: the step that latched, seconds from the fault to the latch, and
 targets that were not finite or outside the actuators' limits and reached the robot (there must be none). Faults that no
 chain can see in what it measures are in the list, too: they show what happens then, by the task's own failure.
 
@@ -39,7 +39,7 @@ Begin = Callable[[FaultyRobot], None]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = tuple(COMMANDS)
     """Tasks whose shipped policy is deployed."""
@@ -157,7 +157,7 @@ FAULTS: Mapping[str, Begin] = {
     "one pause of 0.3 s": paused(0.3),
     "object not seen": part("object1_pos", lambda p: p * np.nan),
 }
-"""What happens to what the chain is told."""
+"""Faults of what the chain measures."""
 
 OUTPUTS: Mapping[str, Spoil] = {
     "policy not a number": lambda action, target: (action * np.nan, target * np.nan),
@@ -166,7 +166,7 @@ OUTPUTS: Mapping[str, Spoil] = {
     "target of -1e300": lambda action, target: (action, first(target, -1e300)),
     "actions of 1e6": lambda action, target: (action + 1e6, target),
 }
-"""What happens to what the policy gives."""
+"""Faults of the policy's output."""
 
 
 def main(settings: Settings) -> None:
@@ -189,7 +189,7 @@ def main(settings: Settings) -> None:
 
 
 def summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of all runs of a fault: which step latched, how often, the longest time, and the rest in sum."""
+    """Over all runs of a fault: which step latched, how often, the longest time, and the rest in sum."""
     steps: dict[str, int] = {}
     for run in runs:
         steps[run["step"] or "none"] = steps.get(run["step"] or "none", 0) + 1

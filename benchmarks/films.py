@@ -26,7 +26,7 @@ MOST = 300_000  # bytes of a film
 
 @dataclasses.dataclass(frozen=True)
 class Film:
-    """What is filmed."""
+    """Content of a film."""
 
     task: str
     policy: str = "shipped"
@@ -72,7 +72,7 @@ class Settings:
 
 
 def main(settings: Settings) -> None:
-    """Film, and say how large each is."""
+    """Film, and print how large each is."""
     for name in settings.films:
         if name not in FILMS:
             raise UnknownNameError("film", name, FILMS)

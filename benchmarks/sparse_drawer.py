@@ -1,4 +1,4 @@
-"""A drawer to open whose reward says nothing but whether it is open: what exploration is needed for.
+"""A drawer to open whose reward is only for being open: what exploration is needed for.
 
 python -m embodied.train benchmarks/sparse_drawer.py --ppo.curiosity.weight 0.3
 """

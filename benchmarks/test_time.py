@@ -32,7 +32,7 @@ ENDED = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What runs."""
+    """Settings of the test run."""
 
     commit: str = "HEAD"
     """The state of the repository that is cloned."""
@@ -43,7 +43,7 @@ class Settings:
     busy: int = 0
     """Further processes that compute meanwhile."""
     json: Path | None = None
-    """Where to append the result."""
+    """File to which the result is appended."""
 
 
 @guard

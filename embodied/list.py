@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def suites(registry: Registry) -> list[Row]:
-    """Suites; of those of one task, of which there are as many as tasks, the first of each kind stands for all."""
+    """Suites; those of a single task, which are as many as tasks, are represented by the first of each kind."""
     shown = {name.partition(":")[0]: suite for name, suite in reversed([*registry.suites.items()])}
     return [
         {
@@ -118,7 +118,7 @@ def engines(registry: Registry) -> list[Row]:
 
 
 def robots(_: Registry) -> list[Row]:
-    """Robots that come with the package, each in the words with which its file begins."""
+    """Robots that come with the package, each with the introduction of its file."""
     files = [file for root in asset_roots() for file in sorted((root / "robots").glob("*/*.xml"))]
     return [
         {"robot": file.parent.name, "summary": introduction(file), "file": f"robots/{file.parent.name}/{file.name}"}
@@ -139,11 +139,11 @@ LISTINGS: Mapping[str, Callable[[Registry], list[Row]]] = {
     "engines": engines,
     "robots": robots,
 }
-"""Flag -> what it lists."""
+"""Flag -> its listing."""
 
 
 def print_listing(what: str, rows: list[Row], settings: Settings) -> None:
-    """What a flag asks for, or what of it has the words."""
+    """Print a flag's listing, or the rows of it that have the words."""
     listed = [row for row in rows if settings.all or not row.pop(EXPERIMENTAL, False)]
     kept = [row for row in listed if has_words(" ".join(map(str, row.values())), settings.words)]
     if not kept:
@@ -177,7 +177,7 @@ def print_suite(suite: Suite, settings: Settings) -> None:
 
 
 def print_tasks(registry: Registry, settings: Settings) -> None:
-    """Tasks whose names or summaries have the words; on a terminal variants only where they are asked for.
+    """Tasks whose names or summaries have the words; on a terminal variants only on request.
 
     Raises:
         UnknownNameError: there are none.
@@ -213,7 +213,7 @@ def task_table(rows: list[Row]) -> cli.Table:
 
 
 def outline(name: str) -> Row:
-    """What the registry knows of a task without importing it."""
+    """Properties of a task that the registry has without importing it."""
     entry = REGISTRY[name]
     return {
         "task": task_names.label(entry.name),
@@ -225,7 +225,7 @@ def outline(name: str) -> Row:
 
 
 def describe(name: str, robot: Path | None = None) -> Row:
-    """Everything about a task, with its usual robot or one of one's own: it is built, but not simulated."""
+    """Everything about a task, with its default robot or the user's: it is built, but not simulated."""
     from embodied.factory import make
 
     own: dict[str, Any] = {} if robot is None else {"robot": str(robot)}
@@ -251,7 +251,7 @@ def describe(name: str, robot: Path | None = None) -> Row:
 
 
 def variation(term: Term) -> dict[str, Any]:
-    """What a variation draws, of JSON's types."""
+    """Ranges of a variation, of JSON's types."""
     ranges = [dataclasses.asdict(drawn) | {"distribution": drawn.distribution.value} for drawn in term.ranges]
     return {"summary": term.summary, "ranges": ranges, "no_range": "" if ranges else term.no_range}
 

@@ -46,7 +46,7 @@ def require_policy_group(spec: Mapping[str, ObservationSpec]) -> None:
     """Refuse environments whose observation groups have no vector `policy`.
 
     Raises:
-        SettingsError: There is none; says which groups there are.
+        SettingsError: There is none; names the groups that there are.
     """
     if POLICY not in vector_sizes(spec):
         raise SettingsError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(spec)}")
@@ -57,7 +57,7 @@ def transfer_weights(source: Policy, target: Policy) -> None:
     """Copy the weights of a policy into a learner's, in place: its parameters are views into an optimiser's vector.
 
     Raises:
-        MismatchError: Its network is of another kind or shape; says both.
+        MismatchError: Its network is of another kind or shape; names both.
     """
     shapes = [
         {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
@@ -77,7 +77,7 @@ def transfer_weights(source: Policy, target: Policy) -> None:
 class Algorithm(Protocol):
     """Trains a policy on N environments: `collect` (`act` and `record` `unroll` times), then `update`; again and again.
 
-    What builds one has the signature of `policies.registry.Build`. Classes derive from this one.
+    Its constructor has the signature of `policies.registry.Build`. Classes derive from this one.
     """
 
     @property
@@ -99,10 +99,10 @@ class Algorithm(Protocol):
         ...
 
     def take_critic(self, state: Mapping[str, Any]) -> bool:
-        """Begin with the critic of the training that made the policy to begin with, too.
+        """Begin with the critic of the initial policy's training, too.
 
-        A critic that begins untaught, beside a policy that hardly ever fails, does not find out what failing costs
-        before the policy has forgotten how not to.
+        An untrained critic beside a policy that hardly ever fails learns the cost of failures only after the policy
+        has forgotten how to avoid them.
 
         Args:
             state: What `state` of that training's algorithm returned.

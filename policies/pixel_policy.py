@@ -20,20 +20,20 @@ from policies.off_policy.config import ObservationGroups, OffPolicyConfig
 from policies.policy import NormalizedActor, Policy, require_same_shapes
 
 KIND = "squashed-pixels"
-"""What a stored policy from images is called."""
+"""Kind of a stored policy from images."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PixelGroups(ObservationGroups):
     """One vector group and the images of cameras, which actor and critics read alike.
 
-    A policy that reads images should not also be told where things are: its vector is the group `proprio`, where a task
+    A policy that reads images should not also receive where things are: its vector is the group `proprio`, where a task
     has it.
     """
 
     @classmethod
     def of(cls, spec: Mapping[str, ObservationSpec]) -> Self:
-        """Those of an environment with all its cameras; of a team, each agent's, with the cameras that it carries.
+        """Those of an environment with all its cameras; for a team, each agent's, with the cameras that it carries.
 
         Raises:
             EmbodiedError: It has no such camera, or images of several sizes.
@@ -77,7 +77,7 @@ class PixelGroups(ObservationGroups):
         return torch.cat([obs[group] for group in image_shapes(self.spec)], 1)
 
     def observation(self, obs: Mapping[str, Tensor]) -> PixelObservation:
-        """What networks read of observation groups (N, ...), whose images are uint8."""
+        """Observation of the networks from groups (N, ...), whose images are uint8."""
         # Rendered images lie channels last, stored ones do not: in one layout, a convolution sums them in one order.
         return PixelObservation(obs[self.actor], self.stacked(obs).contiguous().float() / 255)
 
@@ -138,7 +138,7 @@ class PixelPolicy(Policy):
             )
 
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Names and numbers that rebuild it; `cameras` and `resolution` say how to make an environment for it."""
+        """Names and numbers that rebuild it; `cameras` and `resolution` describe an environment for it."""
         meta, tensors = super().to_tensors()
         actor = self.network.actor
         assert isinstance(actor, PixelActor)

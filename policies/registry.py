@@ -21,7 +21,7 @@ DEFAULT = "ppo"
 
 
 class Build(Protocol):
-    """What builds an algorithm; a class that derives from `Algorithm` with this constructor is one."""
+    """Constructor of an algorithm; a class that derives from `Algorithm` with this constructor is one."""
 
     def __call__(
         self,
@@ -59,13 +59,13 @@ class AlgorithmEntry:
     of_teams: bool = False
     """Whether it learns a team's agents together, by what all of them see and do."""
     of_sides: bool = False
-    """Of those: whether each agent learns from its own reward, as it must in a game of opposed sides."""
+    """Whether each agent of such a team learns from its own reward, as it must in a game of opposed sides."""
     imitate_expert: str | None = None
-    """What makes a policy to begin with from a task's scripted expert, if anything."""
+    """Function that makes an initial policy from a task's scripted expert, if there is one."""
     num_envs: int | None = None
-    """Environments that suit it; None: what the task says."""
+    """Environments that suit it; None: the task's default."""
     steps: int | None = None
-    """Environment steps that suit it; None: what the task says."""
+    """Environment steps that suit it; None: the task's default."""
     experimental: bool = False
     """Whether it has shown no gain over another one so far; `embodied list` shows it with `--all` only."""
 

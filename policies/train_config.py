@@ -1,4 +1,4 @@
-"""What a task's training defaults hold."""
+"""Training defaults of a task."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train on one task by default."""
+    """Training defaults of one task."""
 
     num_envs: int = 1024
     """Environments that step together."""

@@ -60,13 +60,13 @@ class Settings(Generic[O]):
     bundle: tyro.conf.Positional[str]
     """A bundle's folder; or a task whose shipped policy is tried without one."""
     robot: str = DEFAULT_ROBOT
-    """What to run it on; its options follow below."""
+    """Robot to run it on; its options follow below."""
     seconds: float = 10.0
     """s that the policy runs."""
     command: tuple[float, ...] = ()
-    """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
-    of hover the point x, y, z in m; of others what their contract's `commands` are. By default zeros; of a point the
-    middle of the workspace; of a step what the simulated task draws."""
+    """Operator's command, in the contract's order: for the joystick tasks forward m/s, left m/s, turn left rad/s;
+    for hover the point x, y, z in m; for others the contract's `commands`. By default zeros; for a point the
+    middle of the workspace; for a step what the simulated task draws."""
     instruction: str = ""
     """The instruction of a policy that follows one; by default the first it was trained on for its task."""
     readings: cli.Rare[str] = ""
@@ -97,11 +97,11 @@ class Result:
     reports: tuple[Report, ...]
     """Of each robot."""
     task: TaskResult | None
-    """None of hardware."""
+    """None for hardware."""
 
     @property
     def report(self) -> Report:
-        """Of the robot; of a team, of the first that was latched, or of its first."""
+        """Of the robot; for a team, of the first that was latched, or of its first."""
         return next((report for report in self.reports if report.reason), self.reports[0])
 
     @property
@@ -160,7 +160,7 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
             stack.callback(one.close)
         robots[0].prepare(command)
         watch = ProgressLine(stack.enter_context(cli.Line(settings.robot, settings.seconds)))
-        # No pause for garbage while a robot waits: what exists by now is not looked at again.
+        # No garbage collection while a robot waits: objects that exist by now are not scanned again.
         gc.collect()
         gc.freeze()
         stack.callback(gc.unfreeze)
@@ -228,7 +228,7 @@ def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
 
 @contextlib.contextmanager
 def recorder(settings: Settings[Any], contract: Contract, robots: int, number: int) -> Iterator[Any]:
-    """Where a robot's cycles are logged: `run.mcap`, of a team `run-0.mcap`, `run-1.mcap` ...; None without a log."""
+    """Log of a robot's cycles: `run.mcap`, for a team `run-0.mcap`, `run-1.mcap` ...; None without a log."""
     if settings.log is None:
         yield None
         return

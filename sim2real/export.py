@@ -100,7 +100,7 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
 
     Args:
         name: A run, a checkpoint or a task.
-        robot: Where the model file of a robot of one's own lies now.
+        robot: Where the model file of a user's robot lies now.
         task: Which one, of a policy of many.
 
     Raises:
@@ -128,7 +128,7 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
 
 
 def one_of(checkpoint: Checkpoint, known: Sequence[str], task: str | None) -> str:
-    """The task that was asked for, of those that a policy was trained on."""
+    """The requested task, of those that a policy was trained on."""
     if task is None:
         raise ExportError(f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(known)}")
     if task not in known:
@@ -191,7 +191,7 @@ def write(out: Path, policy: Any, task: Task[Any], name: str) -> bundle.Bundle:
 
 
 def nodes_of(policy: Policy) -> PolicyNodes:
-    """What puts a policy into a step.
+    """Translation of a policy into nodes of a step.
 
     Raises:
         ExportError: it reads what no step gives it, or its numbers are not finite.
@@ -222,7 +222,7 @@ def finished(out: Path, files: Mapping[str, bytes], digest: str, contract: Contr
 
 
 def exchange(temporary: Path, out: Path) -> None:
-    """Give a finished folder its name; what bore it before is removed afterwards."""
+    """Give a finished folder its name; the former folder of that name is removed afterwards."""
     old = temporary.with_name(f"{temporary.name}-old")
     if out.exists():
         out.rename(old)

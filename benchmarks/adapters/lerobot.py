@@ -34,10 +34,10 @@ SMALL_ACT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What is recorded, trained and evaluated."""
+    """Settings of recording, training and evaluation."""
 
     folder: tyro.conf.Positional[Path]
-    """Where demonstrations, checkpoints and evaluations go."""
+    """Folder of demonstrations, checkpoints and evaluations."""
     demonstrations: int = 50
     """Episodes of the task's script."""
     steps: int = 2500
@@ -70,7 +70,7 @@ def main(settings: Settings) -> None:
 
 
 def collecting(demos: Path, settings: Settings) -> list[str]:
-    """What records the demonstrations."""
+    """Command that records the demonstrations."""
     return [
         "-m", "embodied.collect", TASK, "--episodes", str(settings.demonstrations), "--cameras", CAMERA,
         "--out", str(demos),

@@ -16,7 +16,7 @@ Record = Mapping[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "results/learners"
 LINK = "../benchmarks/results/learners/"
 BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels", "teams": "mappo", "games": "mappo"}
-"""Problem -> method over which the improvement of the others is told."""
+"""Problem -> method over which the improvement of the others is shown."""
 REMOVED: Mapping[str, str] = {
     "ddpg": "TD3 without what makes it steady, and no better",
     "fast-td3": "for large batches on a GPU, which nobody here has measured; on two cores PPO learns more by the clock",
@@ -101,7 +101,7 @@ def of_another_hand(record: Record) -> bool:
 
 
 def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
-    """What the evaluations say."""
+    """Columns of the evaluations."""
     last = _success(rows, "success")
     if problem in ("dense", "teams"):
         returns = _number([row["evaluation"]["return"] for row in rows])
@@ -120,7 +120,7 @@ def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
 
 
 def _success(rows: Sequence[Record], name: str) -> str:
-    """% with an interval: of several seeds the bootstrap's, of one the episodes'."""
+    """% with an interval: for several seeds the bootstrap's, for one the episodes'."""
     if len(rows) == 1:
         one = rows[0]["evaluation"]
         return _interval(Interval(one[name], one[f"{name}_low"], one[f"{name}_high"]))

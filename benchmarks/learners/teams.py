@@ -1,7 +1,7 @@
-"""Teams and games: what algorithms of many agents come to after equal steps of the same worlds, by what the team earns.
+"""Teams and games: results of algorithms of many agents after equal steps of the same worlds, by what the team earns.
 
 MAPPO and IPPO share one policy among the agents, the others have one for each. Off-policy methods learn at every step
-of all worlds together, so they take longer; the table says how long. In games all sides learn together, and the first
+of all worlds together, so they take longer; the table shows how long. In games all sides learn together, and the first
 side is then evaluated against the script of the others, who are the same for every method.
 """
 

@@ -42,7 +42,7 @@ class Section:
     in_order: bool = False
     """Whether the rows stay in their order, instead of being sorted."""
     file: str | None = None
-    """Of which all rows are, where they do not say."""
+    """File of all rows, where they name none."""
 
 
 FRESH = ("task", "policy", "engine", "episodes", "success, %", "at any step, %", "besides", "file")

@@ -10,7 +10,7 @@ torchrl                 `TorchRLEnv`
 brax                    `BraxEnv`, `wrap`
 lerobot/                `--env.type=embodied` of LeRobot's commands
 
-What holds for all of them:
+For all of them:
 
 - An adapter takes over the `Env` of `embodied.make` that it is given: nothing else may step it, and `close` closes it.
 - `group` or `groups` are the observation groups to show. One that the task does not have is an `UnknownNameError`, and

@@ -28,8 +28,8 @@ class BraxEnv(Env):
     """One environment of a task with Brax's `reset(rng)` and `step(state, action)`.
 
     Task, engine and options are those of `embodied.functional`. `state.obs` is one observation group (size,), or of
-    several, such as `("policy", "critic")`, a dictionary, which `brax.training` tells apart by
-    `policy_obs_key` and `value_obs_key`. `state.done` says that the episode failed; time limits are for Brax's
+    several, such as `("policy", "critic")`, a dictionary, from which `brax.training` selects by
+    `policy_obs_key` and `value_obs_key`. `state.done` means that the episode failed; time limits are for Brax's
     `EpisodeWrapper`, with `episode_length`. `state.metrics` are the weighted reward terms, the task's own metrics,
     `diverged`, `overflow` (of the engine's buffers), and `success`: 1 in an episode's last step if the task is solved
     then, and 0 before, so that the sums which Brax takes over episodes are the success at the last step.

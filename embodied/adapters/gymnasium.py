@@ -1,6 +1,6 @@
 """`Env` as a Gymnasium vector environment, as a single Gymnasium environment, and by Gymnasium id.
 
-Everything that leaves is numpy and the caller's own: nothing is reused or shared with the simulation.
+Everything returned is a numpy copy for the caller: nothing is reused or shared with the simulation.
 Actions may come in any real dtype.
 
     embodied.adapters.gymnasium.register_gymnasium()
@@ -44,7 +44,7 @@ RENDER_MODES = ("rgb_array",)
 
 
 class View:
-    """What an adapter shows of an environment's observations: one group as an array, or several as a dictionary.
+    """Observations of an environment as an adapter shows them: one group as an array, or several as a dictionary.
 
     Vectors are float32; images are uint8 with the colours last, (height, width, 3), as Gymnasium and
     Stable-Baselines3 take them.
@@ -311,7 +311,7 @@ def make_single(
         seed: Seed of a first reset without one; by default a random one, so that copies differ as Gymnasium expects.
         group: As of `GymnasiumEnv`.
         render_mode: As of `GymnasiumEnv`.
-        **options: Whatever else `embodied.make` takes.
+        **options: Further options of `embodied.make`.
     """
     return GymnasiumEnv(make(name, 1, seed=_any_seed(seed), **options), group, render_mode)
 
@@ -335,12 +335,12 @@ def action_space(env: Env) -> Box:
 
 
 def metadata(env: Env) -> dict[str, Any]:
-    """What Gymnasium wants to know of every environment."""
+    """Metadata that Gymnasium reads of every environment."""
     return {"render_modes": list(RENDER_MODES), "render_fps": round(1 / env.control_dt)}
 
 
 def make_renderer(env: Env) -> Renderer:
-    """What draws `env`. Imported only now: it looks for a graphics driver."""
+    """Renderer of `env`. Imported only now: it looks for a graphics driver."""
     from embodied.rendering.pictures import Renderer
 
     return Renderer(env, size=(640, 360))
@@ -359,12 +359,12 @@ def _colours_last(tensor: Tensor) -> Tensor:
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
-    """A copy of `tensor` in host state, where its owner may write."""
+    """A copy of `tensor` in host memory, where its owner may write."""
     return tensor.cpu().numpy().copy()
 
 
 def one_agent(tensor: Tensor) -> NDArray[Any]:
-    """(N,), also of what a task with a single agent gives for each of its agents."""
+    """(N,) of a tensor (N,), or (N, 1) of a task with a single agent."""
     return as_array(tensor).reshape(len(tensor), -1)[:, 0]
 
 

@@ -3,8 +3,8 @@
     env = FunctionalJaxEnv(FunctionalGymnasiumEnv("swarm/hover"))            # gymnasium.envs.functional_jax_env
     envs = FunctionalJaxVectorEnv(FunctionalGymnasiumEnv("swarm/hover"), num_envs=64, max_episode_steps=400)
 
-Gymnasium calls this interface experimental. `embodied.functional` is the same with less around it, and
-`GymnasiumVectorEnv` what most libraries of reinforcement learning want.
+Gymnasium calls this interface experimental. `embodied.functional` is the same with fewer layers; most libraries of
+reinforcement learning expect `GymnasiumVectorEnv`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from embodied.factory import functional
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FuncState:
-    """State of one environment, with what the step to it brought: Gymnasium asks for that one by one."""
+    """State of one environment, with the results of the step to it: Gymnasium reads them one by one."""
 
     env: EnvState[Any]
     observation: Array
@@ -45,7 +45,7 @@ class FuncState:
 
     @property
     def at(self) -> RowsAt:
-        """Of a batch: `state.at[ids].set(rows)`, as of an array, which Gymnasium's vector environment takes it for."""
+        """`state.at[ids].set(rows)` of a batch, as of an array: Gymnasium's vector environment treats it as one."""
         return RowsAt(self)
 
 

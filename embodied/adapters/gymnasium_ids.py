@@ -9,4 +9,4 @@ the worker processes of `AsyncVectorEnv` and from the command lines of other lib
 from embodied.adapters.gymnasium import register_gymnasium
 
 IDS = register_gymnasium()
-"""What was registered."""
+"""The registered ids."""

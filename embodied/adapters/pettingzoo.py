@@ -5,7 +5,7 @@
     observations, rewards, terminations, truncations, infos = env.step({agent: ... for agent in env.agents})
 
 For training, `embodied.make` with many worlds is a thousand times faster; this is for the algorithms and the tools that
-speak PettingZoo.
+use PettingZoo.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
         name: Task, `family/name`.
         seed: Seed of a first reset without one.
         render_mode: `rgb_array` where `render` will be called.
-        **options: Whatever else `embodied.make` takes: engine, config ...
+        **options: Further options of `embodied.make`: engine, config ...
     """
     return PettingZooEnv(make(name, 1, seed=seed, **options), render_mode)
 
@@ -97,7 +97,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         Args:
             seed: The same seed gives the same episode. Without one, the first reset takes the seed the environment
                 was made with and each later one the next.
-            options: None exist; PettingZoo wants the argument.
+            options: None exist; PettingZoo requires the argument.
         """
         del options
         if seed is not None:

@@ -19,12 +19,12 @@ from embodied.env.env import Env
 
 
 class RslRlVecEnv(VecEnv):
-    """The N environments of an `Env` as rsl_rl wants them.
+    """The N environments of an `Env` as rsl_rl expects them.
 
     Observations are a TensorDict of the task's groups. rsl_rl's actor takes `policy`, its critic takes `critic` where
-    the task has such a group, unless `obs_groups` of the configuration says otherwise. Where an episode ended, they
+    the task has such a group, unless `obs_groups` of the configuration selects others. Where an episode ended, they
     are already the first of the next one; rsl_rl bootstraps from the value before the step where
-    `extras["time_outs"]` says that only time ended it. `extras["log"]` has success, metrics and divergence of the
+    `extras["time_outs"]` marks that only time ended it. `extras["log"]` has success, metrics and divergence of the
     episodes that ended.
     """
 
@@ -33,7 +33,7 @@ class RslRlVecEnv(VecEnv):
         self.num_envs, self.num_actions, self.device = env.num_envs, env.action_size, env.device
         self.max_episode_length = env.max_episode_steps
         self.cfg = {"task": env.name, "engine": env.engine_name, "seed": env.seed}
-        self._observation = self._shown(env.reset())  # rsl_rl asks for it before it steps, and never for a reset
+        self._observation = self._shown(env.reset())  # rsl_rl reads it before it steps, and never resets
 
     @property
     def episode_length_buf(self) -> Tensor:
@@ -45,7 +45,7 @@ class RslRlVecEnv(VecEnv):
         self.env.episode_length = steps
 
     def get_observations(self) -> TensorDict:
-        """What the environments observe now: group -> (N, size)."""
+        """Present observations of the environments: group -> (N, size)."""
         return self._observation
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:

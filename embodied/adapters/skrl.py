@@ -20,14 +20,14 @@ from embodied.env.vec_env import CRITIC, POLICY
 
 
 class SkrlEnv(Wrapper):
-    """The N environments of an `Env` as skrl wants them: tensors (N, size), and (N, 1) where there is one number each.
+    """The N environments of an `Env` for skrl: tensors (N, size), and (N, 1) where there is one number each.
 
-    `state()` is the group `critic`, for a value model of its own; None where the task has no such group.
+    `state()` is the group `critic`, for a separate value model; None where the task has no such group.
 
-    skrl's trainers act on what they record as next observation. Of several environments it is therefore the first of
-    the next episode where one ended, and `time_limit_bootstrap`, which wants to be set, bootstraps from that one's
-    value: skrl has no place for the last observation, which `info["final_observation"]` has. Of a single environment
-    it is the last observation, and the trainer calls `reset`.
+    skrl's trainers act on the recorded next observation. With several environments, this is the first observation of
+    the next episode where one ended, and `time_limit_bootstrap`, which should be set, bootstraps from its value: skrl
+    has no place for the last observation, which is in `info["final_observation"]`. With a single environment it is the
+    last observation, and the trainer calls `reset`.
     """
 
     def __init__(self, env: Env) -> None:
@@ -55,7 +55,7 @@ class SkrlEnv(Wrapper):
     def reset(self) -> tuple[Tensor, dict[str, Any]]:
         """Start every environment afresh, from the seed that `env` was made with.
 
-        The only environment goes on to the episode that follows the one that ended.
+        A single environment goes on to the episode that follows the one that ended.
         """
         following, self._following = self._following, None
         self._seen = self.view.of(self._env.reset()) if following is None else following
@@ -65,9 +65,9 @@ class SkrlEnv(Wrapper):
         """Advance every environment under `actions` (N, action_size), clipped to [-1, 1].
 
         Returns:
-            Observation (N, size); reward, terminated and truncated (N, 1); and the info, which has of a step that ended
-            episodes `final_observation` (N, size), what the step led to, and `episode`, means over those that ended,
-            which trainers log.
+            Observation (N, size); reward, terminated and truncated (N, 1); and the info. After a step that ended
+            episodes, it has `final_observation` (N, size), the one the step led to, and `episode`, means over those
+            that ended, which trainers log.
         """
         step = self._env.step(self.view.action(actions.detach()))
         info: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class SkrlEnv(Wrapper):
         return self._seen.get(CRITIC)
 
     def render(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: skrl's trainers ask in every step. `python -m embodied.play` shows environments."""
+        """Do nothing: skrl's trainers call this in every step. `python -m embodied.play` shows environments."""
         del args, kwargs
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from embodied.errors import EmbodiedError
 
 
 class SB3VecEnv(VecEnv):
-    """The N environments of an `Env` as Stable-Baselines3 wants them.
+    """The N environments of an `Env` as Stable-Baselines3 expects them.
 
     Observations are (N, size) float32, or a dictionary of several groups, for `MultiInputPolicy`; rewards (N,) float32,
     dones (N,) bool. The info of an environment is empty until its episode ends; then it holds

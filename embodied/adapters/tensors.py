@@ -1,4 +1,4 @@
-"""What the adapters share: the observation groups they show, as tensors, of tasks with one agent at most."""
+"""Shared parts of adapters: the observation groups they show, as tensors, of tasks with one agent at most."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown_groups(
 
 
 class TensorView:
-    """What an adapter shows of an environment: some observation groups, actions and rewards without an agents' axis.
+    """An environment as an adapter shows it: some observation groups, actions and rewards without an agents' axis.
 
     Vectors are (N, size) float32, images (N, 3, height, width) uint8; tensors stay on the environment's device.
     """

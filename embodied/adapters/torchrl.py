@@ -23,12 +23,12 @@ from embodied.errors import EmbodiedError
 
 
 class TorchRLEnv(EnvBase):
-    """The N environments of an `Env` as TorchRL wants them, with batch size (N,).
+    """The N environments of an `Env` as TorchRL expects them, with batch size (N,).
 
     Observations have the names of the task's groups: `policy`, `critic`, `pixels/<camera>`. `action` (N, action_size)
     lies in [-1, 1]; `reward`, `done`, `terminated`, `truncated` and `success` (solved at this instant) are (N, 1).
-    What a step leads to is the last observation of an episode that ends; the reset that TorchRL asks for takes up the
-    next episode, which `Env` has already begun. So values are bootstrapped from the right observation.
+    A step that ends an episode leads to its last observation; the reset that TorchRL then calls takes up the next
+    episode, which `Env` has already begun. So values are bootstrapped from the right observation.
     """
 
     def __init__(self, env: Env, groups: Sequence[str] | None = None) -> None:

@@ -47,7 +47,7 @@ class Settings:
     num_envs: int | None = None
     """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx; of many agents, fewer in proportion."""
     turns: int = 9
-    """How often environment and bare engine take turns."""
+    """Number of alternations of environment and bare engine."""
     steps: int = 20
     """Control steps per turn."""
     policy: bool = True

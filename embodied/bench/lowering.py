@@ -1,8 +1,8 @@
-"""Whether a fused engine's programs can be built for an NVIDIA GPU, found out without one.
+"""Check without a GPU whether a fused engine's programs can be built for an NVIDIA GPU.
 
 JAX lowers a program for another platform than the one it runs on. What comes out is StableHLO for CUDA: it shows
 operations that have no CUDA implementation, and calls back to Python, which would make the device wait in every step.
-What XLA's compiler for the GPU makes of it, only a GPU shows.
+Only a GPU shows what XLA's compiler for the GPU makes of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Lowered:
     calls: tuple[str, ...]
     """Names of the library functions that the programs call."""
     callbacks: tuple[str, ...]
-    """Operations that ask Python on the host; a program that has one is not lowered."""
+    """Operations that call Python on the host; a program that has one is not lowered."""
     loops: int
     """`while` loops of the step whose end only the device knows: each condition is a wait of the host."""
     seconds: float

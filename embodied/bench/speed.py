@@ -1,4 +1,4 @@
-"""How fast environments step, and how much of the bare engine's speed is left.
+"""Speed of environments, and the fraction of the bare engine's speed that is left.
 
 Environment and bare engine take turns in one process, so that a machine whose speed drifts slows both; every figure is
 the median over the turns. The bare engine moves the same number of copies of the same model from the same states by
@@ -32,9 +32,9 @@ def measure(
     Args:
         env: Freshly made.
         act: The policy.
-        turns: How often environment and bare engine take turns.
+        turns: Number of alternations of environment and bare engine.
         steps: Control steps of a turn.
-        on_turn: Told how many turns are done and the seconds of a control step in the last one.
+        on_turn: Called with the number of finished turns and the seconds of a control step in the last one.
 
     Raises:
         EmbodiedError: the engine cannot be measured by itself.
@@ -75,7 +75,7 @@ def measure(
 
 
 def wait(env: Env) -> None:
-    """Wait until the device has done what was asked of it: calls return before, and a clock would stop too early."""
+    """Wait until the device is done: calls return before, and a clock would stop too early."""
     jax.block_until_ready((env.physics_state, env.episode))
     if torch.cuda.is_available():
         torch.cuda.synchronize()

@@ -1,11 +1,11 @@
 """The observation of a body as a list of parts: one fixed row of features for each, whatever the body.
 
 A task whose bodies come in many forms observes `parts` rows of `WIDTH` numbers, one after the other, the root first;
-a policy for any of these bodies reshapes what it is given to `(parts, WIDTH)`. Everything a policy needs to know of a
-body's form is in the rows: who hangs on whom, how long the limbs are, which joints there are. Rows of zeros stand for
-parts that a body does not have, so that several bodies fit in one batch.
+a policy for any of these bodies reshapes its input to `(parts, WIDTH)`. The rows have everything a policy needs to
+know of a body's form: which part hangs on which, how long the limbs are, which joints there are. Rows of zeros stand
+for parts that a body does not have, so that several bodies fit in one batch.
 
-Of a part, vectors come first, each (3,) in the world frame, then scalars. A part has up to three hinges, in slots 0 to
+In a row, vectors come first, each (3,) in the world frame, then scalars. A part has up to three hinges, in slots 0 to
 2; a slot without a hinge is zero throughout. An action has three numbers for each part but the root, one for each slot,
 in the order of the rows; numbers for slots without a motor do nothing. Features and slots after the environments of
 Chen et al., "Subequivariant graph reinforcement learning in 3D environment", ICML 2023 (arXiv:2305.18951).
@@ -28,7 +28,7 @@ class Feature:
     size: int
     """Numbers it takes."""
     scale: float
-    """Factor that brings its usual values to about 1; a network multiplies by it."""
+    """Factor that brings its typical values to about 1; a network multiplies by it."""
 
 
 VECTORS = (
@@ -64,7 +64,7 @@ FEATURES = VECTORS + SCALARS
 WIDTH = sum(feature.size for feature in FEATURES)
 """Length of a part's row."""
 VECTOR_WIDTH = sum(feature.size for feature in VECTORS)
-"""How many of them, the first, belong to vectors."""
+"""Length of its first part, the vectors."""
 
 _ENDS = list(itertools.accumulate(feature.size for feature in FEATURES))
 COLUMNS = {feature.name: slice(end - feature.size, end) for feature, end in zip(FEATURES, _ENDS, strict=True)}
@@ -72,7 +72,7 @@ COLUMNS = {feature.name: slice(end - feature.size, end) for feature, end in zip(
 
 
 def parts_in(observation_size: int) -> int:
-    """How many parts an observation of that length describes.
+    """Number of parts that an observation of that length describes.
 
     Raises:
         ValueError: it is not made of such rows.

@@ -21,7 +21,7 @@ from embodied.math.tracing import traced_once
 
 
 class Kind(StrEnum):
-    """What an entity is to the agent that sees it."""
+    """Kind of an entity, as its observer sees it."""
 
     TEAMMATE = "teammate"
     OBSTACLE = "obstacle"
@@ -38,7 +38,7 @@ FEATURES = (
     Feature("passing", 3, 1.0),  # m, the offset when the two come nearest within `FORESIGHT`, if both go on as they do
     Feature("threat", 1, 1.0),  # 1 where they will touch then, 0 where they miss by far: exp(-gap / 0.2 m)
 )
-"""What a row holds."""
+"""Features of a row."""
 
 WIDTH = sum(feature.size for feature in FEATURES)
 """Length of a row."""
@@ -56,7 +56,7 @@ def entity_rows(kind: Kind, offset: Array, velocity: Array, size: Array | float,
     """Rows (..., WIDTH) of entities of one kind.
 
     Args:
-        kind: What they are.
+        kind: Their kind.
         offset: (..., 3) m from the agent.
         velocity: (..., 3) m/s relative to the agent.
         size: (...) m, radius.
@@ -74,13 +74,13 @@ def entity_rows(kind: Kind, offset: Array, velocity: Array, size: Array | float,
 
 
 def passing(offset: Array, velocity: Array, within: float) -> Array:
-    """(..., 3) m, where something at (..., 3) m that moves by (..., 3) m/s comes nearest `within` so many s."""
+    """(..., 3) m, nearest position, `within` so many s, of something at (..., 3) m that moves by (..., 3) m/s."""
     soonest = -jnp.sum(offset * velocity, -1) / (jnp.sum(velocity**2, -1) + 1e-6)
     return offset + velocity * jnp.clip(soonest, 0.0, within)[..., None]
 
 
 def rows_in(observation_size: int, own: int) -> int:
-    """How many rows follow the `own` numbers of an observation of that length.
+    """Number of rows after the `own` numbers of an observation of that length.
 
     Raises:
         ValueError: the rest is not made of such rows.

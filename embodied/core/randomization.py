@@ -41,7 +41,7 @@ UNITS: Mapping[str, str] = {
 
 
 class Distribution(enum.StrEnum):
-    """How a number is drawn from its range."""
+    """Distribution of a number over its range."""
 
     UNIFORM = "uniform"
     BALL = "uniform in a ball"
@@ -57,7 +57,7 @@ class Range:
     """
 
     quantity: str
-    """What is drawn, such as `factor`, `shift` or `tilt`."""
+    """Drawn quantity, such as `factor`, `shift` or `tilt`."""
     low: float
     """Smallest; of a normal distribution, one standard deviation below the mean; of a ball, 0."""
     high: float
@@ -101,7 +101,7 @@ class Term:
     name: str
     """Unique in its task; the name of the switch on the command line."""
     description: str
-    """What varies; `ranges` say how far."""
+    """Varied quantity; `ranges` give its extent."""
     apply: Callable[[Array, Fields], dict[str, Array]] | None = None
     """`(key, fields so far) -> changed MjModel fields`, drawn by `draw`; terms compose in the order a task lists them.
     None: the task itself draws what varies."""
@@ -112,9 +112,9 @@ class Term:
     optional: bool = True
     """Whether the term can be left out."""
     ranges: tuple[Range, ...] = ()
-    """Of every number that is drawn."""
+    """Range of every number that is drawn."""
     no_range: str = ""
-    """Where `ranges` cannot say what is drawn: why."""
+    """Reason why `ranges` cannot describe what is drawn."""
 
     @property
     def summary(self) -> str:
@@ -139,7 +139,7 @@ def offset(
 
 
 def _range(name: str, quantity: str, low: float, high: float, unit: str) -> Range:
-    """A uniform range of the term `name`, by which an error calls it."""
+    """A uniform range of the term `name`, which an error mentions."""
     if low > high:
         raise ValueError(f"randomisation term {name!r}: low={low} must not exceed high={high}")
     return Range(quantity, low, high, unit)
@@ -239,7 +239,7 @@ class _Defaults(dict[str, Array]):
 
 
 class _Overlay(dict[str, Array]):
-    """What earlier terms changed, over the model's own fields."""
+    """Fields that earlier terms changed, over the model's own fields."""
 
     def __init__(self, base: _Defaults, changed: dict[str, Array]) -> None:
         super().__init__(changed)
@@ -251,7 +251,7 @@ class _Overlay(dict[str, Array]):
 
 @dataclasses.dataclass(frozen=True)
 class DerivedConstants:
-    """What `mj_setConst` derives from inertial fields at the reference pose, as a function in JAX.
+    """Constants that `mj_setConst` derives from inertial fields at the reference pose, as a function in JAX.
 
     The reference pose does not depend on inertial fields, so the Jacobians of the body frames are constants;
     the joint-space inertia follows as sum_b J_b' I_b J_b + armature, and every inverse weight from its inverse.

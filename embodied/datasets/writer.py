@@ -68,7 +68,7 @@ class DatasetWriter:
         self._videos: dict[str, VideoWriter] = {}
 
     def add(self, episode: Episode, noise: float = 0.0) -> None:
-        """Append an episode, whose actions noise of that standard deviation disturbed.
+        """Append an episode; `noise` is the standard deviation of the noise on its actions.
 
         Raises:
             EmbodiedError: it has other cameras or sizes than the dataset, or holds numbers that are not finite.
@@ -171,7 +171,7 @@ class DatasetWriter:
             return True
         table = layout.data_path(self._temporary, self._file).stat().st_size
         video = max(video.written for video in self._videos.values())
-        # One episode more must fit too; the frames so far tell how large it will be.
+        # One episode more must fit too; its size is estimated from the frames so far.
         growth = 1 + more / self._frames_in_file
         return table * growth > DATA_MB * MB or video * growth > VIDEO_MB * MB
 

@@ -3,7 +3,7 @@
     env = embodied.make("locomotion/go1-joystick-flat", 4, wrappers=[SteeredTask])
     steering = Steering(env)
     env.reset()
-    steering.set_command([1.0, 0.0, 0.0])    # m/s, m/s, rad/s, as env.task.command_ranges says
+    steering.set_command([1.0, 0.0, 0.0])    # m/s, m/s, rad/s, see env.task.command_ranges
     steering.push(0, body=1, force=[0, 80, 0], seconds=0.1)
 
 The command takes the place of what the task draws wherever the task's state comes out of one of its hooks, so that
@@ -99,7 +99,7 @@ class SteeredTask(TaskWrapper[SteeredState[Any]]):
 
 
 class Steering:
-    """A person's hands on the environments of a `SteeredTask`: all follow one command, each is pushed by itself."""
+    """A person's control of the environments of a `SteeredTask`: all follow one command, each is pushed by itself."""
 
     def __init__(self, env: Env) -> None:
         """Take an environment whose task is steered.
@@ -115,7 +115,7 @@ class Steering:
         self._read = jax.jit(jax.vmap(lambda world, state: self._reading(world, state)))
 
     def set_command(self, command: Sequence[float] | np.ndarray | None) -> None:
-        """Let every environment follow a command (k,), cut to its ranges; None: what the task draws from now on.
+        """Let every environment follow a command (k,), cut to its ranges; None: the task's own draws again.
 
         Raises:
             EmbodiedError: a command of another length, or not finite.

@@ -1,8 +1,8 @@
-"""What several seeds came to, with a stratified bootstrap's 95 % intervals (Agarwal et al. 2021, arXiv:2108.13264).
+"""Results of several seeds, with a stratified bootstrap's 95 % intervals (Agarwal et al. 2021, arXiv:2108.13264).
 
 Mean, interquartile mean, probability of improvement over other seeds, performance profile. By `scipy.stats`, which JAX
-needs and which therefore is there: the package `rliable`, written with the article, computes the same figures from the
-same library, and would bring pandas, seaborn, statsmodels and arch with it.
+requires anyway: the package `rliable`, written with the article, computes the same figures with the same library, and
+would add pandas, seaborn, statsmodels and arch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESAMPLES = 9999
 TRIMMED = 0.25  # of the scores, that the interquartile mean leaves out at each end
 BLOCK = 500  # resamples computed together
 FEW = 5
-"""Seeds below which an interval promises too much: resampling n values knows nothing of what lies beyond them."""
+"""Seeds below which an interval is too narrow: resampled values do not reach beyond the given ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Aggregate:
     """(seeds, tasks)."""
     mean: Interval
     iqm: Interval
-    """Interquartile mean: of what is left of all scores without the lowest and the highest quarter (rounded down, so
-    that of fewer than four scores all are left). Robust to a seed that failed, which the mean is not."""
+    """Interquartile mean: of all scores without the lowest and the highest quarter (rounded down, so that of fewer than
+    four scores all are used). Unlike the mean, robust to a seed that failed."""
 
 
 def aggregate(scores: Sequence[Sequence[float]] | np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> Aggregate:
@@ -50,7 +50,7 @@ def aggregate(scores: Sequence[Sequence[float]] | np.ndarray, seed: int = 0, res
         scores: (seeds, tasks). Intervals come from drawing seeds with replacement, for each task by itself, so that a
             task is never drawn twice in place of another: tasks are the strata.
         seed: Of the resampling.
-        resamples: How often seeds are drawn.
+        resamples: Number of resamples.
     """
     found = np.atleast_2d(np.asarray(scores, dtype=float))
     return Aggregate(found, *(_bootstrapped(found, statistic, seed, resamples) for statistic in (_mean, _iqm)))
@@ -59,7 +59,7 @@ def aggregate(scores: Sequence[Sequence[float]] | np.ndarray, seed: int = 0, res
 def probability_of_improvement(
     scores: np.ndarray, others: np.ndarray, seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
-    """How probable it is that a seed of one learner beats one of another, mean over tasks; ties count half.
+    """Probability that a seed of one learner beats one of another, mean over tasks; ties count half.
 
     The statistic of Mann and Whitney's test over the number of pairs, as in Agarwal et al., section 4.3.
 
@@ -67,7 +67,7 @@ def probability_of_improvement(
         scores: (seeds, tasks) of the one.
         others: (seeds of the other, tasks).
         seed: Of the resampling.
-        resamples: How often seeds of both are drawn.
+        resamples: Number of resamples of both.
     """
     tasks = scores.shape[1]
 
@@ -81,7 +81,7 @@ def probability_of_improvement(
 
 
 def performance_profile(scores: np.ndarray, thresholds: Sequence[float], seed: int = 0) -> list[Interval]:
-    """Which share of all runs, seeds and tasks, scores at least each threshold: (seeds, tasks) to one for each."""
+    """Share of all runs, seeds and tasks, that scores at least each threshold: (seeds, tasks) to one for each."""
     return [
         _bootstrapped(
             scores,

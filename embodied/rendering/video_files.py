@@ -1,4 +1,4 @@
-"""Frames as H.264, any of which is found again, and back: by the ffmpeg that comes with imageio-ffmpeg."""
+"""Frames to H.264, with access to any of them, and back: by the ffmpeg that comes with imageio-ffmpeg."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Decoder:
 
 
 def check_whole(path: Path) -> None:
-    """Check that an mp4 ends where its boxes say, without decoding it.
+    """Check that an mp4 ends where its boxes end, without decoding it.
 
     Raises:
         EmbodiedError: it is missing, truncated, or no mp4. Source: ISO/IEC 14496-12, section 4.2.

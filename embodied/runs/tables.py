@@ -1,4 +1,4 @@
-"""What `python -m embodied.runs` and a training with several seeds print."""
+"""Tables that `python -m embodied.runs` and a training with several seeds print."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def settings_table(comparison: Comparison) -> Table:
 
 
 def _in_brief(measure: str, figure: Interval | None, units: Mapping[str, str]) -> str:
-    """A figure and its interval for a table whose title says which intervals they are."""
+    """A figure and its interval for a table whose title names the kind of interval."""
     return figure_text(measure, figure, units).replace("  (95 %: ", " (")
 
 

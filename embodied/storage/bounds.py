@@ -26,7 +26,7 @@ class Bound:
     """The values that a setting may have; None, where its type allows that, has no bound."""
 
     text: str
-    """What is expected, as errors and `--help-all` say it."""
+    """Expected values, as errors and `--help-all` show them."""
     holds: Callable[[Any], bool]
 
 

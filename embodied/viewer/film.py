@@ -33,7 +33,7 @@ X264 = ("-crf", "20", "-preset", "veryfast")  # of films for people: visually cl
 
 
 class Layout(StrEnum):
-    """How several environments share a picture."""
+    """Layout of several environments in a picture."""
 
     ONE = "one"
     """The first environment alone."""
@@ -45,7 +45,7 @@ class Layout(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What `record` filmed."""
+    """Result of `record`."""
 
     path: Path
     frames: int
@@ -100,7 +100,7 @@ class VideoWriter:
         if self._kind == ".mp4":
             try:
                 self._encoder(frame).send(np.ascontiguousarray(frame))
-            except OSError as error:  # ffmpeg has ended; imageio tells on many lines what it said
+            except OSError as error:  # ffmpeg has ended; imageio repeats its output on many lines
                 raise EmbodiedError(f"cannot write '{self.path}': {reason(error).splitlines()[0]}") from error
         elif self._kind in LOOPS:
             self._kept.append(frame)
@@ -169,7 +169,7 @@ class VideoWriter:
     def _finish(self) -> None:
         if self._stream is not None:
             self._stream.close()
-            check_whole(self._temporary)  # ffmpeg says only on the terminal that the disk was full
+            check_whole(self._temporary)  # ffmpeg reports a full disk on the terminal only
             return
         import imageio.v3 as iio
 
@@ -240,7 +240,7 @@ def record(
         seed: Of the reset; by default the environment's.
         camera: See `Renderer`.
         size: Width and height in pixels.
-        layout: How more than one environment are shown.
+        layout: Layout of more than one environment.
         view: See `Renderer`.
         debug_visualization: Whether to draw the task's debug markers and goals.
         most_fps: Frames per second at most; by default 60, in a WebP 17, in a gif 25.

@@ -29,7 +29,7 @@ ATTEMPTS = 5  # episodes tried for each that is wanted
 
 
 class RecordedActor(Protocol):
-    """Chooses actions in N environments and says who chose each."""
+    """Chooses actions in N environments and names who chose each."""
 
     def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Actions (N, A) in [-1, 1], and (N,) int64 of `Source`."""
@@ -130,7 +130,7 @@ def record_actor(
     hold: int | None = None,
     on_step: Callable[[int], object] = lambda kept: None,
 ) -> Recording:
-    """As `record`, of an actor that says who acted.
+    """As `record`, of an actor that names who acted.
 
     Args:
         env: Where it acts; is reset.
@@ -177,7 +177,7 @@ def concatenated(parts: Sequence[Recording]) -> Recording:
 
 
 def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
-    """Write steps of one environment, (T, 1, ...), as a file; `source` (T,) says who acted.
+    """Write steps of one environment, (T, 1, ...), as a file; `source` (T,) is who acted.
 
     Raises:
         EmbodiedError: The disk refuses.
@@ -199,7 +199,7 @@ def load(
     action_size: int,
     device: torch.device | str = "cpu",
 ) -> Transitions:
-    """Read what `save` wrote; the last step ends an episode whatever the file says.
+    """Read what `save` wrote; the last step ends an episode whatever the file has there.
 
     Args:
         path: The file.
@@ -211,7 +211,7 @@ def load(
         (T, 1, ...) steps.
 
     Raises:
-        EmbodiedError: There is no such file, or it does not fit; says what was expected.
+        EmbodiedError: There is no such file, or it does not fit; names what was expected.
     """
     try:
         require_regular(path)
@@ -243,7 +243,7 @@ def load(
 
 
 def _complaint(name: str, values: Tensor) -> str | None:
-    """What is wrong with a tensor's numbers; None if nothing is."""
+    """Fault of a tensor's numbers; None if there is none."""
     if values.is_complex():
         return f"{name} holds complex numbers"
     if not values.isfinite().all():
@@ -255,7 +255,7 @@ def _complaint(name: str, values: Tensor) -> str | None:
 
 
 def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
-    """Who acted at each step of a file: (T,) int64 of `interventions.Source`.
+    """Actor of each step of a file: (T,) int64 of `interventions.Source`.
 
     Raises:
         EmbodiedError: It has no `source`, or other values than those of `Source`.

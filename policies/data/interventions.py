@@ -16,7 +16,7 @@ BEFORE_STEPS = 15  # before an intervention, in which the robot went wrong (Liu 
 
 
 class Source(IntEnum):
-    """Who acted."""
+    """Actor of a step."""
 
     DEMONSTRATION = 0
     """The demonstrator of a whole episode."""

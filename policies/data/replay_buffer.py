@@ -40,7 +40,7 @@ class Transitions:
     action: Tensor
     """(T, N, A)."""
     reward: Tensor
-    """(T, N); of a team whose M agents keep their own, (T, N, M)."""
+    """(T, N); for a team whose M agents keep their own, (T, N, M)."""
     terminated: Tensor
     """(T, N) bool, whether the task failed: no reward would have followed."""
     truncated: Tensor
@@ -58,7 +58,7 @@ class Batch:
     action: Tensor
     """(B, A) float32, the first action."""
     reward: Tensor
-    """(B,) Σ γᵏ r over the steps taken; of a team whose M agents keep their own, (B, M)."""
+    """(B,) Σ γᵏ r over the steps taken; for a team whose M agents keep their own, (B, M)."""
     discount: Tensor
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]

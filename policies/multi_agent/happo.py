@@ -1,7 +1,7 @@
 """HAPPO, heterogeneous-agent PPO (Kuba et al. 2022, arXiv:2109.11251): agents improve one after the other.
 
 One critic values what the team sees. In random order, each agent takes PPO's steps on the team's advantage, weighted by
-how much likelier those before it have just made what they did (algorithm 4):
+the change in likelihood of the actions of those before it (algorithm 4):
 
     A_i = M_i A,    M_{i+1} = M_i π_i(a_i | o_i) / π_i,old(a_i | o_i),    M_1 = 1
 """

@@ -1,7 +1,7 @@
 """HASAC, heterogeneous-agent soft actor-critic (Liu et al. 2024, arXiv:2306.10715): agents learn one after the other.
 
 Critics value what the whole team sees and does. In random order, each agent ascends their Q-value while those before it
-already act by what they just learned, and those after it by what they knew. With one agent it is SAC, bit for bit.
+already act by their new policies, and those after it by their old ones. With one agent it is SAC, bit for bit.
 """
 
 from __future__ import annotations

@@ -141,11 +141,11 @@ class AgentsBellmanUpdate(BellmanUpdate[CriticEnsemble]):
 
 
 def deviations(action: Tensor, own: Tensor, agents: int) -> Tensor:
-    """The joint actions in each of which one agent does otherwise.
+    """Joint actions, in each of which one agent's action is replaced.
 
     Args:
-        action: (B, M A), what all do.
-        own: (B, M A), what each would do instead.
+        action: (B, M A) of all.
+        own: (B, M A), the replacement for each.
         agents: M.
 
     Returns:

@@ -25,7 +25,7 @@ from policies.off_policy.critics import CriticUpdate
 from policies.optim.flat_parameters import FlatAdamW
 
 JointObs = tuple[Tensor, Tensor]
-"""What the agents observe, (B, M S), and the state that the mixer reads, (B, size); both normalised."""
+"""Observations of the agents, (B, M S), and the state that the mixer reads, (B, size); both normalised."""
 
 
 class JointGroups(ObservationGroups):
@@ -44,7 +44,7 @@ class QMIXConfig(OffPolicyConfig):
     """
 
     mixer: Mixer = Mixer.MONOTONE
-    """How the units' utilities become the team's Q-value: monotone (QMIX) or sum (VDN)."""
+    """Mixing of the units' utilities into the team's Q-value: monotone (QMIX) or sum (VDN)."""
     mixer_width: Annotated[int, at_least(1)] = 32
     """Width of the monotone mixing network's hidden layer."""
     bins: Annotated[int, at_least(2)] = 5

@@ -28,7 +28,7 @@ CRITICS: dict[Architecture, type[Critic]] = {
 STRUCTURED_ACTORS: dict[str, type[StructuredActor]] = {
     actor.kind: actor for actor in (IDQLActor, TeamActor, GaussianTeamActor, TeamBinsActor)
 }
-"""What a stored policy is called to the actor it is, where that is no network alone."""
+"""Name of a stored policy -> its actor, where that is no network alone."""
 
 
 def make_actor(

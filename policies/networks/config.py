@@ -1,4 +1,4 @@
-"""What a network is to be like: a config, which task defaults and command lines read without torch."""
+"""Config of a network, which task defaults and command lines read without torch."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Activation(StrEnum):
 
 
 class Architecture(StrEnum):
-    """What kind of network reads an observation."""
+    """Kind of network that reads an observation."""
 
     MLP = "mlp"
     """A multilayer perceptron."""

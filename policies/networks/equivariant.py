@@ -22,7 +22,7 @@ from embodied.core.body_rows import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECT
 from policies.networks.mlp import HIDDEN_GAIN, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 RELATIONS = 6
-"""Kinds of kinship between two parts: self, parent, child, sibling, grandparent, grandchild."""
+"""Kinds of relation between two parts: self, parent, child, sibling, grandparent, grandchild."""
 TARGET = VECTORS.index(next(feature for feature in VECTORS if feature.name == "target"))
 
 
@@ -37,7 +37,7 @@ def canonical(rows: Tensor) -> Tensor:
 
 
 def kinship(rows: Tensor) -> Tensor:
-    """(..., parts, parts, RELATIONS) what the second part is to the first: 0 or 1 for each kind."""
+    """(..., parts, parts, RELATIONS) relation of the second part to the first: 0 or 1 for each kind."""
     parts = rows.shape[-2]
     numbers = torch.arange(1, parts + 1, device=rows.device, dtype=rows.dtype)
     parent = (rows[..., COLUMNS["parent"]] == numbers).to(rows.dtype)  # row: child, column: its parent

@@ -22,7 +22,7 @@ LAYERS = 3  # of stride 2; DrQ has four, of which only the first has a stride, f
 
 @dataclass(frozen=True)
 class PixelObservation:
-    """What the networks here read: numbers, and the images of all cameras stacked."""
+    """Observation of the networks here: numbers, and the images of all cameras stacked."""
 
     vector: Tensor
     """(B, size) float32, normalised where the algorithm normalises."""

@@ -58,11 +58,11 @@ class ObservationGroups:
         return None
 
     def actor_input(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> Any:
-        """What the actor is given of raw observations, (N, ...)."""
+        """Input of the actor from raw observations, (N, ...)."""
         return normalizers[self.actor](obs[self.actor])
 
     def inputs(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> tuple[Any, Any]:
-        """What actor and critics are given of raw observations."""
+        """Inputs of actor and critics from raw observations."""
         actor = self.actor_input(obs, normalizers)
         return actor, actor if self.critic == self.actor else normalizers[self.critic](obs[self.critic])
 
@@ -135,7 +135,7 @@ class OffPolicyConfig(Bounded):
         return POLICY
 
     def groups(self, spec: Mapping[str, ObservationSpec]) -> ObservationGroups:
-        """What the algorithm reads of an environment's observation groups.
+        """Observation groups of an environment that the algorithm reads.
 
         Raises:
             SettingsError: There is no group `policy`.
@@ -184,7 +184,7 @@ class ActorCriticConfig(OffPolicyConfig):
     actor_learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Adam's step size for the actor."""
     critics: Annotated[int, at_least(1)] = 2
-    """How many critics."""
+    """Number of critics."""
     target_critics: int | None = None
     """Size of the random subset of target critics, drawn for each update, whose minimum is the target; None for all."""
     clipped_double: bool = True

@@ -73,7 +73,7 @@ class CriticUpdate(Generic[C]):
         raise NotImplementedError
 
     def encoded(self, obs: Any) -> Any:
-        """What the actor and its Q-values read of (B, ...) observations: of critics with an encoder, its output."""
+        """Input of the actor and its Q-values from (B, ...) observations: with an encoder, its output."""
         return obs
 
     def update_target(self, tau: float) -> None:

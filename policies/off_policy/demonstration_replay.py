@@ -105,7 +105,7 @@ class DemonstrationReplay:
         return concatenated(self.buffer.sample(count - demos, generator), demonstrated)
 
     def sample_demonstrations(self, generator: torch.Generator) -> Batch:
-        """A batch of demonstrations alone; of a prefilled buffer, before own steps joined them."""
+        """A batch of demonstrations alone; for a prefilled buffer, before own steps joined them."""
         return (self.demonstrations or self.buffer).sample(self._config.batch_size, generator)
 
     def state(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class IDQLConfig(OffPolicyConfig):
     expectile: Annotated[float, Bound("above 0 and below 1", lambda value: 0 < value < 1)] = 0.7
     """A state's value is this expectile τ of its actions' Q-values; 0.5: their mean, near 1 their maximum."""
     critics: Annotated[int, at_least(1)] = 2
-    """How many critics, of which the minimum counts."""
+    """Number of critics, of which the minimum counts."""
     diffusion_steps: Annotated[int, at_least(1)] = 5
     """Steps from noise to an action."""
     samples: Annotated[int, at_least(1)] = 64

@@ -29,7 +29,7 @@ from policies.policy import Policy
 
 
 class OffPolicyLearner(Algorithm):
-    """Acts, stores transitions, and after each control step makes as many updates as its config's ratios ask for."""
+    """Acts, stores transitions, and after each control step makes as many updates as its config's ratios require."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class OffPolicyLearner(Algorithm):
             observation_spec: The environment's observation groups, "policy" among them.
             action_size: Length of an action.
             num_envs: N.
-            config: Settings, whose type says which algorithm.
+            config: Settings, whose type selects the algorithm.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, all random draws.
-            mirror: Not asked.
+            mirror: Not used.
             team_size: Agents of one environment, whose vectors and actions stand one after the other.
         """
         keep_freed_memory()
@@ -132,7 +132,7 @@ class OffPolicyLearner(Algorithm):
                 normalizer.commit()
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Ask this policy for advice, as the config's `adviser` announced.
+        """Query this policy for advice, as the config's `adviser` announced.
 
         Raises:
             EmbodiedError: It announced none.
@@ -191,7 +191,7 @@ class OffPolicyLearner(Algorithm):
         self._update_seconds += time.perf_counter() - start
 
     def _reward(self, reward: Tensor) -> Tensor:
-        """What is learned from: a team's mean reward, (N,), or the agents' own, (N, M)."""
+        """Reward that is learned from: a team's mean, (N,), or the agents' own, (N, M)."""
         if self.config.own_rewards:
             return reward if reward.dim() == 2 else reward[:, None]
         return of_team(reward)

@@ -127,8 +127,8 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
     def _loss_with_saliency(
         self, obs: PixelObservation, changed: PixelObservation, action: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """That loss, the squared distance from Q-values of salient pixels alone, and the cross entropy of predicted
-        salient pixels (SGQN, Bertoin et al.)."""
+        """Loss on plain and augmented images, squared distance from Q-values of salient pixels alone, and cross entropy
+        of predicted salient pixels (SGQN, Bertoin et al.)."""
         obs = dataclasses.replace(obs, images=obs.images.detach().requires_grad_())
         outputs, (of_changed, predicted) = self.critic(obs, action), self.critic.with_saliency(changed, action)
         loss, augmented = self._mixed(outputs, of_changed, target)
@@ -141,7 +141,7 @@ class SVEAUpdate(BellmanUpdate[PixelCritics]):
         return outputs, loss, {name: value.detach() for name, value in parts.items()}
 
     def encoded(self, obs: PixelObservation) -> Tensor:
-        """What the actor and its Q-values read of observations: the encoder is the critics' to train."""
+        """Encoded observations, for the actor and its Q-values: only the critics train the encoder."""
         with torch.no_grad():
             return self.critic.encoder(obs)
 

@@ -9,7 +9,7 @@ from policies.networks.config import Architecture, NetworkConfig, require, requi
 
 
 class Schedule(StrEnum):
-    """How the learning rate changes."""
+    """Schedule of the learning rate."""
 
     FIXED = "fixed"
     ADAPTIVE = "adaptive"
@@ -18,7 +18,7 @@ class Schedule(StrEnum):
 
 @dataclass(frozen=True)
 class SymmetryConfig:
-    """What PPO makes of a robot's left-right symmetry, where its task declares one (`Task.mirror`)."""
+    """Use of a robot's left-right symmetry by PPO, where its task declares one (`Task.mirror`)."""
 
     network: bool = False
     """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. Training that

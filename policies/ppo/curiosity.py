@@ -1,7 +1,7 @@
 """Random network distillation (RND): a reward for observations that are unlike those seen before.
 
-A network learns to predict what another, with random weights that stay as they are, makes of an observation. Its error
-is large where it has not been (Burda et al. 2018, arXiv:1810.12894, section 2.2). As in rsl_rl, the reward is added to
+A network learns to predict the output of another, with fixed random weights, for an observation. Its error is large
+for new observations (Burda et al. 2018, arXiv:1810.12894, section 2.2). As in rsl_rl, the reward is added to
 the task's, and one critic predicts both.
 """
 
@@ -46,7 +46,7 @@ class Curiosity(Addition):
     def reward(self, rollout: Rollout, last_obs: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         """Add rewards for what each step reached, then learn to predict it.
 
-        Where an episode ended, that is the start of the next one: known soon, so it earns next to nothing.
+        Where an episode ended, that is the start of the next one, which is soon known and earns next to nothing.
         """
         reached = torch.cat([rollout.actor_obs[1:], last_obs[None]])
         reward = self.novelty(reached)

@@ -36,7 +36,7 @@ MEASURES = ("policy_loss", "value_loss", "kl", "clip_fraction")
 CURIOSITY, SYMMETRY = "curiosity", "symmetric"
 """Names of additions in a checkpoint."""
 REPORTED = (*MEASURES, "gradient_norm", "std", "entropy", "explained_variance", "learning_rate")
-"""What `update` returns: means over the update, and from "std" on values after it."""
+"""Metrics of `update`: means over the update, and from "std" on values after it."""
 
 
 class PPO(Algorithm):
@@ -62,7 +62,7 @@ class PPO(Algorithm):
             config: Settings.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
-            mirror: The environment's (`VecEnv.mirror`), asked where the settings use symmetry.
+            mirror: The environment's (`VecEnv.mirror`), called where the settings use symmetry.
 
         Raises:
             EmbodiedError: the settings do not fit the environments, or use a symmetry that these do not have.
@@ -131,7 +131,7 @@ class PPO(Algorithm):
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network, noise and statistics; the critic begins untaught.
+        """Begin with another policy's network, noise and statistics; the critic begins untrained.
 
         From a policy that is not symmetric, one goes on without `symmetry.network`.
 

@@ -13,7 +13,7 @@ from policies.ppo.config import PPOConfig
 
 
 class ActorBatch(NamedTuple):
-    """What the actor learns from, in contiguous memory."""
+    """Batch for the actor, in contiguous memory."""
 
     obs: Tensor
     """(B, size) normalised observations."""
@@ -26,18 +26,18 @@ class ActorBatch(NamedTuple):
     advantage: Tensor
     """(B,) advantage estimate."""
     sequences: Sequences | None = None
-    """Where the transitions are whole sequences, step after step of all: how these begin."""
+    """Starts of the sequences, where the transitions are whole sequences, step after step of all."""
 
 
 class CriticBatch(NamedTuple):
-    """What the critic learns from, in contiguous memory."""
+    """Batch for the critic, in contiguous memory."""
 
     obs: Tensor
     """(B, size) normalised observations."""
     value: Tensor
     """(B,) value estimated with the parameters of the rollout."""
     returns: Tensor
-    """(B,) what it should have been."""
+    """(B,) target of the value."""
     sequences: Sequences | None = None
     """As of the actor's batch."""
 
@@ -99,12 +99,12 @@ class Rollout:
 
     @property
     def units(self) -> int:
-        """How many things there are to draw minibatches of: transitions, or environments with their whole sequence."""
+        """Number of units to draw minibatches of: transitions, or environments with their whole sequence."""
         return self.num_envs if self.whole else len(self)
 
     @property
     def begins(self) -> Tensor:
-        """(T, N) bool, an episode begins with step t; of the first step the hidden states say so already."""
+        """(T, N) bool, an episode begins with step t; false for the first step, where the hidden states show it."""
         ended = self.terminated | self.truncated
         return torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
 
@@ -128,7 +128,7 @@ class Rollout:
         return CriticBatch(*(own.index_select(0, rows) for own in self._critic_rows), sequences=sequences)
 
     def _rows(self, index: Tensor, hidden: Tensor) -> tuple[Tensor, Sequences | None]:
-        """Rows of the flattened buffers, and where they are whole sequences, how these begin."""
+        """Rows of the flattened buffers, and the starts of sequences where they are whole ones."""
         if not self.whole:
             return index, None
         first = torch.arange(self.steps, device=self.device)[:, None] * self.num_envs

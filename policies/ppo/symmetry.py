@@ -1,6 +1,6 @@
 """Left-right symmetry in proximal policy optimisation: weights that are symmetric.
 
-Of a symmetric robot the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
+For a symmetric robot, the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
 arXiv:2403.04359, section III), with the same advantage, return and probability of having been sampled.
 
 A perceptron computes a mirrored output from a mirrored input if each layer's weights W and biases b fulfil W = R W Q

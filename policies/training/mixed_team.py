@@ -14,7 +14,7 @@ from embodied.errors import EmbodiedError, listing
 from policies.training.loading import load_policy
 
 REST = "rest"
-"""The agents that nobody else is named for."""
+"""The agents that no other word names."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def load_team(words: Sequence[str], env: Env, seed: int = 0) -> MixedTeam:
 def parse_team(
     words: Sequence[str], agents: int | None, sides: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[int, ...]]:
-    """What `WHO=POLICY` words say: policy -> its agents.
+    """Parse words `WHO=POLICY`: policy -> its agents.
 
     Args:
         words: WHO is a side of the task's `teams`, agents as in `0`, `0-2` or `0,3`, or `rest`.
@@ -73,7 +73,7 @@ def parse_team(
         sides: The task's `teams`.
 
     Raises:
-        EmbodiedError: the task has one robot, or WHO is nobody, or somebody has two policies or none.
+        EmbodiedError: the task has one robot, or WHO is no agent, or an agent has two policies or none.
     """
     if agents is None:
         raise EmbodiedError("--team: this task has one robot; expected a task of many agents")

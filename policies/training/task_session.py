@@ -1,4 +1,4 @@
-"""The training of a policy on a task or a suite: what the algorithm steps, and how good the result is."""
+"""The training of a policy on a task or a suite: its environments, its loop, and the evaluation."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class TaskSession(Session):
             self._report(seconds, resumed_at)
 
     def _learning_env(self) -> VecEnv:
-        """What the algorithm steps: environments, trials, every agent or every team as one, or a team's adversaries."""
+        """Environments that the algorithm steps: as they are, by trials, agents or teams, or a team's adversaries."""
         if self.settings.adversaries:
             return self._with_adversaries(cast("Env", self.env))
         if self.env.agents is None:
@@ -158,7 +158,7 @@ class TaskSession(Session):
         return TeamEnv(env)
 
     def _with_adversaries(self, env: Env) -> VecEnv:
-        """What the algorithm steps where some of a team are adversaries: these, or the others."""
+        """Environments that the algorithm steps where some of a team are adversaries: these, or the others."""
         settings = self.settings
         if settings.adversary is not None:
             adversary = load_policy(settings.adversary, env, settings.seed)
@@ -197,7 +197,7 @@ class TaskSession(Session):
             self.watcher.update(trainer.steps, self.policy_contents)
 
     def _report(self, seconds: float, resumed_at: int) -> None:
-        """Evaluate, print, and say what to type next."""
+        """Evaluate, print, and name the next commands."""
         assert self.run is not None
         settings, own = self.settings, self.steps - resumed_at
         speed = own / seconds
@@ -274,7 +274,7 @@ class TaskSession(Session):
 
 
 def _shown(task: str) -> str:
-    """The task that a viewer shows of what is trained: of a suite the first."""
+    """The task that a viewer shows of what is trained: for a suite the first."""
     named = join_content().find(task)
     return named.tasks[0] if isinstance(named, Suite) else task
 

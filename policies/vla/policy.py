@@ -30,7 +30,7 @@ from policies.vla.model.pretrained import (
 )
 
 KIND = "vla"
-"""What such a policy is called where it is stored."""
+"""Kind of such a policy where it is stored."""
 
 
 class VLAPolicy:

@@ -11,10 +11,10 @@ A bundle is a folder of these files and no others:
     planner.onnx     the network of a policy that sees, `sim2real.bundles.planner`; planner.safetensors proves it
     crazyflie/       a controller for the drone's firmware, where that is the robot
 
-Hashes find damage and edits; they do not say who made a bundle. Therefore nothing in it is executed: JSON and CSV are
+Hashes find damage and edits; they do not prove who made a bundle. Therefore nothing in it is executed: JSON and CSV are
 read by strict parsers with bounded sizes, and a network may consist only of the operators an exported one has.
 
-python -m sim2real.bundles.bundle FOLDER verifies a bundle and says what it is.
+python -m sim2real.bundles.bundle FOLDER verifies a bundle and describes it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Bundle:
             instruction: What the policy shall do; empty: the contract's first.
 
         Raises:
-            EmbodiedError: it does not see, or an image or the instruction is none that it takes.
+            EmbodiedError: it does not see, or an image or the instruction does not fit.
         """
         if self._planner is None:
             raise BundleError(f"bundle '{self.path}' has no {PLANNER}: its policy does not see")

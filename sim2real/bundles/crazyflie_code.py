@@ -44,10 +44,10 @@ def applies(contract: Contract) -> bool:
 def sources(
     graph: Graph, contract: Contract, golden: GoldenSteps, code: Mapping[str, str], digest: str
 ) -> dict[str, str]:
-    """File name -> text of the folder `crazyflie/`; nothing of other robots, see `applies`.
+    """File name -> text of the folder `crazyflie/`; empty for other robots, see `applies`.
 
     Raises:
-        ExportError: the contract asks for what the firmware's loop cannot give.
+        ExportError: the contract needs what the firmware's loop cannot give.
     """
     if not applies(contract):
         return {}

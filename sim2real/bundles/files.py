@@ -27,7 +27,7 @@ FOREIGN = {
     b"\x1f\x8b": "a gzip archive",
     b"\x93NUMPY": "a NumPy file",
 }
-"""How files begin that have no place in a bundle, whatever their names."""
+"""First bytes of files that have no place in a bundle, whatever their names."""
 
 
 class ExportError(EmbodiedError):

@@ -1,4 +1,4 @@
-"""The README of a bundle: all that somebody who has nothing but the bundle needs to wire it to a robot."""
+"""The README of a bundle: all that a user who has nothing but the bundle needs to wire it to a robot."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ before the first step. Build and write nothing in this folder: a bundle with oth
 
 
 def _model_note(contract: Contract) -> str:
-    """What a simulation of a user's own robot needs besides the bundle."""
+    """Note on the user's model file, which a simulation of the robot needs besides the bundle."""
     if contract.model is None:
         return ""
     return f"""
@@ -497,7 +497,7 @@ def _crazyflie(contract: Contract) -> str:
 
 
 def stated(item: object, names: Iterable[str]) -> list[str]:
-    """Values of fields, of which 0 and inf mean that there is none."""
+    """Values of fields; 0 and inf mean that there is none."""
     values = [getattr(item, name) for name in names]
     return [f"{value:.6g}" if value and not math.isinf(value) else EMPTY for value in values]
 

@@ -19,9 +19,9 @@ from sim2real.contract.planner import Planner
 
 FORMAT = 3
 STATE, COMMAND, NEXT = "state.", "command.", ":next"
-"""How inputs of a step begin that are its state or commands, and how outputs end that are its next state."""
+"""Prefixes of a step's inputs that are its state or commands, and suffix of outputs that are its next state."""
 
-UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit stands nowhere in this suite
+UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit is not stated in this suite
 
 
 class ContractError(EmbodiedError):
@@ -59,7 +59,7 @@ class Actuator:
     max_effort: float = math.inf
     """N m (N of a rotor), largest effort."""
     joint: str = ""
-    """The joint it drives; empty of rotors."""
+    """The joint it drives; empty for rotors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Joint:
     upper: float
     """rad."""
     max_velocity: float
-    """rad/s, the motor's; inf where nobody states it."""
+    """rad/s, the motor's; inf where it is not stated."""
     armature: float = 0.0
     """kg m^2, the rotor's inertia seen at the joint, as training had it."""
     friction: float = 0.0
@@ -107,7 +107,7 @@ class Rotor:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where something sits on a body."""
+    """Pose on a body."""
 
     body: str
     position: tuple[float, float, float]
@@ -126,7 +126,7 @@ class Term:
     unit: str = ""
     """Empty: not stated."""
     meaning: str = ""
-    """What the numbers are, with the frame they are in; empty: not stated."""
+    """Meaning of the numbers, with the frame they are in; empty: not stated."""
     noise: float = 0.0
     """Standard deviation of the noise it had in training."""
     source: str = ""
@@ -141,7 +141,7 @@ class Source:
     size: int
     unit: str
     meaning: str
-    """What they are, with the frame they are in."""
+    """Meaning of the numbers, with the frame they are in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,11 +163,11 @@ class Command:
     name: str
     size: int
     meaning: str
-    """What they are, with units and frame."""
+    """Meaning of the numbers, with units and frame."""
     example: tuple[float, ...]
     """One episode's."""
     places: tuple[int, ...] = ()
-    """Which numbers of the task's field these are; empty: all. Of a team, those that one robot needs."""
+    """Which numbers of the task's field these are; empty: all. For a team, those that one robot needs."""
     numbers: tuple[Number, ...] = ()
     """Each of them with its range; empty: not stated."""
 
@@ -191,7 +191,7 @@ class Remembered:
     begin: tuple[float, ...]
     """Before the first step."""
     measured: tuple[Measured, ...] = ()
-    """What each number begins with instead, where they follow from what is measured then."""
+    """Initial value of each number instead of `begin`, where it follows from what is measured then."""
     given: str = ""
     """Meaning of numbers that have to be given before the first step, of which `begin` is an example; empty: none."""
 
@@ -213,7 +213,7 @@ class Step:
     base: tuple[float, ...] = ()
     """Position m and quaternion wxyz of the robot's fixed base in the world's frame; empty: it floats."""
     base_body: str = ""
-    """Which body of the model that is."""
+    """Name of that body in the model."""
     planner: Planner | None = None
     """The network that sees and chooses the actions, in a file of its own; None: the step has the whole policy."""
 
@@ -223,11 +223,11 @@ class ModelFile:
     """A user's own model file: only a simulation needs it, and only this one will do."""
 
     path: str
-    """Where it lay when the policy was trained."""
+    """Path when the policy was trained."""
     sha256: str
     """Of its content."""
     description: str = ""
-    """SHA-256 of what the `robot.toml` beside it said; empty: there was none."""
+    """SHA-256 of the description in the `robot.toml` beside it; empty: there was none."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -237,7 +237,7 @@ class ModelFile:
 
 @dataclasses.dataclass(frozen=True)
 class Contract:
-    """What a policy expects of the robot that runs it."""
+    """Requirements of a policy on the robot that runs it."""
 
     task: str
     robot: str
@@ -262,14 +262,14 @@ class Contract:
     rotors: tuple[Rotor, ...] = ()
     """Of a drone."""
     imu: Place | None = None
-    """Where gyro, accelerometer and `linvel` are measured; None: not stated, or at the body's origin."""
+    """Pose of gyro, accelerometer and `linvel`; None: not stated, or at the body's origin."""
     max_tilt: float = math.inf
     """rad between the body's z axis and up, beyond which the robot has fallen."""
     quaternion: str = "wxyz"
     """Order of quaternions everywhere."""
     format: int = FORMAT
     model: ModelFile | None = None
-    """A user's own model file; None of robots under assets/."""
+    """A user's own model file; None for robots under assets/."""
     config: str = "{}"
     """The task's options where they are not the defaults, as JSON: only a simulation needs them."""
 
@@ -339,7 +339,7 @@ class Contract:
 
 
 def _options(text: str) -> Any:
-    """What a JSON text holds; None of any other."""
+    """Value of a JSON text; None if it is no JSON."""
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -352,7 +352,7 @@ class DeployablePolicy(Protocol):
     contract: Contract
 
     def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Outputs of a control step by name; NaN of inputs that are not finite."""
+        """Outputs of a control step by name; NaN for inputs that are not finite."""
         ...
 
 
@@ -368,6 +368,6 @@ class PlanningPolicy(DeployablePolicy, Protocol):
             instruction: What it shall do; empty: its default.
 
         Raises:
-            EmbodiedError: an image or the instruction is none that it takes.
+            EmbodiedError: an image or the instruction does not fit.
         """
         ...

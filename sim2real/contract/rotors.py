@@ -13,7 +13,7 @@ from tasks.swarm.single.hover import Hover
 
 
 def rotors_of(task: Task[Any]) -> tuple[Rotor, ...]:
-    """The rotors of a task whose action is one command for each, in the order of actions; none of other tasks."""
+    """The rotors of a task whose action is one command for each, in the order of actions; none for other tasks."""
     if not isinstance(task.unwrapped, Hover):
         return ()
     drone = task.unwrapped.drone

@@ -85,7 +85,7 @@ class Controller:
         return {}
 
     def _commands(self, measured: Measurement, command: np.ndarray) -> dict[str, np.ndarray]:
-        """By the operator where there is a command, else by whatever measures."""
+        """Commands of the operator where there are any, else of the measurement."""
         given, start = {}, 0
         for one in self._step.commands:
             name = f"{COMMAND}{one.name}"
@@ -133,7 +133,7 @@ class PlanningController(Controller):
         return {PLANNED: action}
 
     def _image(self, measured: Measurement, camera: PolicyCamera) -> np.ndarray:
-        """What a camera shows.
+        """Image of a camera.
 
         Raises:
             RobotError: there is no such camera, or it shows the same while the robot moves.

@@ -27,7 +27,7 @@ BELOW = 0.8  # fraction of a target's largest rate that such a motion may use
 
 @dataclasses.dataclass(frozen=True)
 class LoopSettings:
-    """How long each phase takes, s."""
+    """Duration of each phase, s."""
 
     seconds: float = 10.0
     """The policy runs."""
@@ -83,9 +83,9 @@ class Loop:
             settings: Durations.
             safety: The chain; by default with the contract's limits.
             sink: Where each cycle is logged, such as `sim2real.logs.mcap_log.Recorder`.
-            stop: Asked in every cycle; why the operator stops the robot, or an empty text.
+            stop: Called in every cycle; why the operator stops the robot, or an empty text.
             watch: Called after every cycle.
-            instruction: Of a policy that follows one; empty: its first.
+            instruction: For a policy that follows one; empty: its first.
         """
         self.robot, self.policy, self.contract = robot, policy, policy.contract
         self.command = np.asarray(command, float)
@@ -113,7 +113,7 @@ class Loop:
                     if not self._go(phase, seconds, rule):
                         break
         except Exception as error:
-            # Whatever it is, the robot comes first; the report says what it was.
+            # Whatever it is, the robot comes first; the report names it.
             self._state = self._state.trip("error", f"{type(error).__name__}: {why(error)}")
         finally:
             self._damp()
@@ -152,7 +152,7 @@ class Loop:
             yield Phase.REST, *self._interpolation(rest, settings.rest)
 
     def _interpolation(self, goal: np.ndarray, seconds: float) -> tuple[float, Rule]:
-        """The way to a pose, and how long it takes: longer than asked for where that would be too fast."""
+        """The way to a pose, and how long it takes: longer than requested where that would be too fast."""
         limits = self.safety.limits
         begin = limits.pose(self._newest) if self._state.target is None else self._state.target
         # A robot may lie outside its soft limits; its targets do not.

@@ -101,9 +101,9 @@ class Limits:
     """(A,) rad by which the target of a stiff servo, see `stiffness_of`, may be ahead of a joint near its top speed:
     what its largest effort takes, and the way of a control period; inf where `effort` bounds it."""
     driven: np.ndarray
-    """(A,) index of the joint, -1 of none."""
+    """(A,) index of the joint, -1 for none."""
     driver: np.ndarray
-    """(n,) actuator whose target tells a joint to move; -1 of none, and of fingers, which what they hold may hold."""
+    """(n,) actuator whose target moves a joint; -1 for none, and for fingers, which a held object may block."""
     axis: np.ndarray
     """(A,) 0, 1 or 2 where the actuator is a place along x, y or z in the world, as a setpoint of a drone; else -1."""
     joint_names: tuple[str, ...]
@@ -165,7 +165,7 @@ class Limits:
         )
 
     def pose(self, measured: Measurement) -> np.ndarray:
-        """(A,) where the actuators are, in terms of their targets; NaN where nothing measures that, as of rotors."""
+        """(A,) where the actuators are, in terms of their targets; NaN where nothing measures that, as for rotors."""
         pose = np.full(len(self.names), np.nan)
         for index, values in ((self.driven, measured.joint_pos), (self.axis, measured.position)):
             if values is not None:
@@ -191,7 +191,7 @@ def stiffness_of(contract: Contract) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _drivers(joints: list[str], driven: np.ndarray) -> np.ndarray:
-    """(n,) actuator of each joint, -1 of none and of what its name says is a finger."""
+    """(n,) actuator of each joint, -1 for none and for what is a finger by its name."""
     drivers = np.full(len(joints), -1)
     for actuator, joint in enumerate(driven):
         if joint >= 0 and not any(word in joints[joint].lower() for word in FINGERS):

@@ -3,7 +3,7 @@
     sources, commands, state -> post_step, observe -> policy -> process_action, apply_action -> targets, state
 
 The task's own functions are traced, with all its variations left out and random draws at their average: nothing about
-observations or actions is written a second time. Of a team it is the step of one robot.
+observations or actions is written a second time. For a team it is the step of one robot.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from sim2real.graphs.tracing.sources import JOINT_POS, JOINT_VEL, Sources
 DRAWS = 64  # episodes that are compared
 ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins
 BEGUN = "deployment.begun"
-"""What is remembered besides the task's state: 0 in the first step, 1 after,"""
+"""Name of a number of the memory: 0 in the first step, 1 after."""
 PREVIOUS = "deployment.last_action"
-"""the policy's last action,"""
+"""Name of the policy's last action in the memory."""
 MEMORY = "deployment.memory"
-"""and what a recurrent policy remembers: its hidden state, zero before the first step."""
+"""Name of a recurrent policy's hidden state in the memory; zero before the first step."""
 ACTION, OBSERVATION, TARGET = "action", "observation", "target"
 MOVED = 0.02  # of the larger of 1 and a number: by which measurements and state are moved to see what a target needs
 
 
 class Policy(Protocol):
-    """What puts a policy into a graph."""
+    """Translation of a policy into nodes of a graph."""
 
     @property
     def memory(self) -> int:
@@ -50,7 +50,7 @@ class Policy(Protocol):
         ...
 
     def __call__(self, build: Builder, given: Sequence[int], /) -> Sequence[int]:
-        """From the nodes of an observation, and of what is remembered, to the action in [-1, 1], and to that then."""
+        """From the nodes of an observation and of the memory to those of the action in [-1, 1] and the next memory."""
         ...
 
 
@@ -91,7 +91,7 @@ class ControlGraph:
             first: Of this task and group, if it has been traced before.
 
         Raises:
-            GraphError: something in it has no translation, or differs between episodes and nobody tells it.
+            GraphError: something in it has no translation, or differs between episodes without being an input.
         """
         first = first or FirstTrace.of(task, group)
         task = first.task
@@ -155,7 +155,7 @@ def with_commands(task: Task[Any], state: Any) -> Any:
 
 @functools.lru_cache(maxsize=2)
 def draws_of(task: Task[Any]) -> list[ResetState[Any]]:
-    """How `DRAWS` episodes begin; kept, for whoever describes and proves a task asks for them again."""
+    """First states of `DRAWS` episodes; cached, since a task's description and its check both read them."""
     reset = jitted_reset(task)
     return [jax.device_get(reset(key)) for key in jax.random.split(jax.random.PRNGKey(0), DRAWS)]
 
@@ -265,7 +265,7 @@ class _Step:
     def _first_step(self, after: Sequence[int]) -> list[int]:
         """The state that is observed: before the first action nothing has passed.
 
-        What differs from episode to episode and does not depend on what it was before is computed then, too.
+        Fields that differ between episodes and do not depend on their former value are computed then, too.
         """
         build = self.build
         begun = build.input(STATE + BEGUN, 1)
@@ -296,7 +296,7 @@ class _Step:
     def closed(self, whole: Iterable[str]) -> tuple[Graph, dict[str, np.ndarray]]:
         """The graph with all that it has to remember; and name -> places of what is left of each field.
 
-        Inputs in `whole` are asked for as they are, if anything of them is needed.
+        Inputs in `whole` stay as they are, if anything of them is needed.
         """
         build = self.build
         kept: dict[str, np.ndarray] = {}
@@ -310,7 +310,7 @@ class _Step:
             kept = now
 
     def action_map(self) -> ActionMap:
-        """How targets follow from the actions, of a step without a policy."""
+        """Map from actions to targets, for a step without a policy."""
         graph = self.build.graph({TARGET: self.target})
         start = {**self._measured_in(self.draws[0]), STATE + PREVIOUS: np.zeros(self.task.action_size)}
         for name, values in self.drawn.items():
@@ -339,7 +339,7 @@ class _Step:
         return self.build.take(self.after[name], places)
 
     def _reading(self, begin: np.ndarray) -> Measured | None:
-        """What is measured that numbers (draws,) of the state are, or follow in proportion."""
+        """Measured number that a number (draws,) of the state equals or depends on linearly; None: there is none."""
         same = np.flatnonzero(np.abs(self.measured - begin[:, None]).max(0) < ALIKE)
         if len(same):
             return Measured(*self.readings[same[0]])
@@ -394,7 +394,7 @@ class _Step:
         return Command(name, len(places), self.task.commands[name], _floats(example[places]), some, self._ranges(name))
 
     def _ranges(self, name: str) -> tuple[Number, ...]:
-        """The numbers of a command, where the task says the range of each; none of a team."""
+        """The numbers of a command, where the task states the range of each; none for a team."""
         shape = self.drawn[name][0].shape
         places = [command.index for command in self.task.command_ranges if command.field == name]
         if self.task.agents is not None or places != [*np.ndindex(*shape)]:

@@ -51,10 +51,10 @@ def describe(
 
     Args:
         task: With or without variations.
-        name: It is registered under.
+        name: Under which it is registered.
         policy: Put into the step; None: its action is an input.
         group: Observation group that the policy reads.
-        planner: What gives that input, if anything is said of it.
+        planner: Planner that gives that input, if there is one.
 
     Raises:
         GraphError: something in the task or the policy has no translation.
@@ -103,7 +103,7 @@ def _start(task: Task[Any], contract: Contract) -> dict[str, np.ndarray]:
 
 
 def _refuse(task: Task[Any], name: str) -> None:
-    """Raise where nothing says what a robot is sent, before anything is traced."""
+    """Raise where it is undefined what a robot is sent, before anything is traced."""
     if not (task.setpoints or task.model.nu):
         raise GraphError(f"'{name}' cannot be deployed: its bodies are moved by forces, and it names no `setpoints`")
     if (task.agents or 1) > 1 and not task.setpoints:
@@ -122,7 +122,7 @@ def changed_options(task: Task[Any]) -> str:
 
 
 def _within(command: Command, workspace: tuple[tuple[float, float], ...]) -> Command:
-    """A commanded place may lie anywhere in the workspace, as what is observed is how far it is away."""
+    """A commanded place may lie anywhere in the workspace, since only its offset is observed."""
     if tuple(number.name for number in command.numbers) != AXES or not workspace:
         return command
     numbers = (Number(axis, "m", *ends) for axis, ends in zip(AXES, workspace, strict=True))
@@ -130,7 +130,7 @@ def _within(command: Command, workspace: tuple[tuple[float, float], ...]) -> Com
 
 
 def _terms(task: Task[Any], group: str) -> tuple[Term, ...]:
-    """Observed terms that have numbers, with what the task says about them."""
+    """Observed terms that have numbers, with the task's descriptions."""
     described, noise = task.deployment.terms, _noise(task)
     rows = []
     for name, shape in task.observation_terms[group].items():
@@ -188,7 +188,7 @@ def robot_contract(task: Task[Any], bundle: Contract) -> Contract:
 
 
 def _base(model: mujoco.MjModel, driven: Sequence[str]) -> tuple[tuple[float, ...], str]:
-    """Where the body below the first driven joint stands, and its name; nothing where it is not fixed to the world."""
+    """Pose of the body below the first driven joint, and its name; empty where it is not fixed to the world."""
     body = int(model.joint(driven[0]).bodyid[0]) if driven else 0
     while body and int(model.body_parentid[body]):
         body = int(model.body_parentid[body])
@@ -217,7 +217,7 @@ def actuators_of(task: Task[Any], action_map: ActionMap) -> tuple[Actuator, ...]
             row = dataclasses.replace(row, offset=float(np.clip(action_map.offset[number], row.lower, row.upper)))
         if holds[number]:
             up, down = float(action_map.up[number]), float(action_map.down[number])
-            # From one end of what an action can say to the other in one step: more cannot come from the policy.
+            # From one end of the range of actions to the other in one step: more cannot come from the policy.
             rate = (abs(up) + abs(down)) / task.timing.control_dt
             row = dataclasses.replace(row, up=up, down=down, max_rate=rate)
         found.append(row)
@@ -341,7 +341,7 @@ def _home(task: Task[Any]) -> np.ndarray:
 
 
 def joint_of(model: mujoco.MjModel, name: str, default: float, limits: tuple[float, float], speed: float) -> Joint:
-    """A joint with what training's model says of it."""
+    """A joint with its data in training's model."""
     joint = model.joint(name)
     dof = int(joint.dofadr[0])
     return Joint(
@@ -358,7 +358,7 @@ def joint_of(model: mujoco.MjModel, name: str, default: float, limits: tuple[flo
 
 
 def place_of(model: mujoco.MjModel, sensor: str) -> Place | None:
-    """Where a sensor's site sits; None where the model has no such sensor."""
+    """Place of a sensor's site; None where the model has no such sensor."""
     names = [model.sensor(number).name for number in range(model.nsensor)]
     if sensor not in names or int(model.sensor(sensor).objtype[0]) != int(mujoco.mjtObj.mjOBJ_SITE):
         return None

@@ -102,7 +102,7 @@ def written(contract: Contract, golden: GoldenSteps) -> str:
 
 
 def read(data: bytes, contract: Contract) -> GoldenSteps:
-    """What `written` wrote; a `ValueError` where columns are not the contract's or a number is not finite."""
+    """Parse the bytes of `written`; a `ValueError` where columns are not the contract's or a number is not finite."""
     values = golden_table.read(data, columns(contract))
     sizes = [*outside(contract.step).values(), contract.step.action_size]
     *inputs, action, target = np.split(values, np.cumsum(sizes), 1)

@@ -41,7 +41,7 @@ def inspect(data: bytes, contract: Contract) -> dict[str, str]:
     """Check that bytes hold the `policy.onnx` of a contract, before a runtime sees them; its metadata.
 
     Raises:
-        ValueError: Says what is wrong: no model, other operators, data outside the file, other inputs or outputs.
+        ValueError: Describes the fault: no model, other operators, data outside the file, other inputs or outputs.
     """
     return _inspected(data, OPERATORS, MAX_NODES, _expected(contract))
 

@@ -1,4 +1,4 @@
-"""A control step by the task's own functions in JAX and the policy in torch: what every translation is held against."""
+"""A control step by the task's own functions in JAX and the policy in torch: the reference for every translation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Steps:
 
 
 def averaged(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function in JAX whose random draws are what they are on average, as `from_jax` takes them."""
+    """A function in JAX whose random draws have their mean, as `from_jax` takes them."""
 
     def run(*arguments: Any) -> Any:
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)

@@ -4,7 +4,7 @@ A policy of rotor thrusts runs in the firmware, as the out-of-tree controller of
 commanded by radio at a useful rate. So this driver flies by setpoints. The firmware's own controller takes off and
 lands; the policy takes over for the run, with position setpoints in the world frame. Those go through
 the same safety chain as any robot's targets, in m, and come at the control rate, far more often than the firmware's
-commander asks for: it levels the drone after 500 ms without a setpoint and stops the rotors after 2 s
+commander needs: it levels the drone after 500 ms without a setpoint and stops the rotors after 2 s
 (crazyflie-firmware, `commander.h`: COMMANDER_WDT_TIMEOUT_STABILIZE and _SHUTDOWN).
 """
 
@@ -120,7 +120,7 @@ def check_contract(contract: Contract) -> None:
 
 
 class Setpoints:
-    """What the loop runs instead of the policy on board: a setpoint that goes to the commanded point."""
+    """Stand-in in the loop for the policy on board: a setpoint that goes to the commanded point."""
 
     def __init__(self, contract: Contract, speed: float) -> None:
         self.contract = contract

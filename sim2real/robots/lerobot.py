@@ -43,7 +43,7 @@ class LeRobotDevice(Protocol):
 
 
 class Units(enum.StrEnum):
-    """What the numbers of a motor mean."""
+    """Unit of a motor's numbers."""
 
     DEGREES = "degrees"
     """Degrees from the calibrated middle."""

@@ -1,4 +1,4 @@
-"""How the grasping tasks are trained by default."""
+"""Default training of the grasping tasks."""
 
 import dataclasses
 

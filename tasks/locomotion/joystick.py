@@ -89,19 +89,19 @@ VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
 MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
-"""(21, 2) m, forward and sideways: where the critic is told the height of rough ground."""
+"""(21, 2) m, forward and sideways: points where the critic sees the height of rough ground."""
 SCAN_REFLECTION = unchanged(7).rows(Reflection((2, 1, 0), (1, 1, 1)))  # seven rows from right to left
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one walking robot's episode carries along. Feet and joints in the robot's own order."""
+    """State of one walking robot's episode. Feet and joints in the robot's own order."""
 
     command: Array
     """(3,) forward m/s, sideways m/s, turning rad/s, in the body frame."""
     push: Push
-    """What disturbs it."""
+    """Push that disturbs it."""
     encoder_bias: Array
     """(n,) rad."""
     latency: Array

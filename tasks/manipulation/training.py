@@ -1,4 +1,4 @@
-"""How the manipulation tasks are trained by default."""
+"""Default training of the manipulation tasks."""
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig

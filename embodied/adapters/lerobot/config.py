@@ -24,17 +24,17 @@ from embodied.storage import task_names
 
 AGENT_POS = "agent_pos"
 
-# LeRobot's commands log everything from INFO on, where JAX tells of each kind of device that it does not find.
+# LeRobot's commands log everything from INFO on, where JAX reports each kind of device that it does not find.
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
 
 class FlagError(EmbodiedError, DecodingError):
-    """What a flag `--env.*` asks for and embodied has not. LeRobot prints such errors as one line."""
+    """A flag `--env.*` is missing or has an unknown value. LeRobot prints such errors as one line."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """What a policy must fit: the sizes that the tasks of one evaluation share."""
+    """Sizes that a policy must fit, which the tasks of one evaluation share."""
 
     fps: int
     """Hz of the control steps."""
@@ -58,14 +58,14 @@ class EmbodiedEnvConfig(EnvConfig):
     success: str = Success.LAST.value
     """last: an episode is a success if it is solved at its last step; any: at any step."""
     instruction: str | None = None
-    """What the policy is told; by default the task's own words."""
+    """Instruction for the policy; by default the task's own words."""
     visual_shift: str | None = None
     """colours, camera, lights or all: how the appearance differs between episodes; by default not."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
 
     def __post_init__(self) -> None:
-        """Say what a policy will see: LeRobot builds policies from it, before there are environments.
+        """Declare the policy's features: LeRobot builds policies from them, before there are environments.
 
         Raises:
             FlagError: no task; or an unknown task, camera, observation group, engine, shift or kind of success.
@@ -146,7 +146,7 @@ def layout_of(
 
 
 def layout(env: Env, state: str) -> Layout:
-    """What a policy must fit to act in an environment."""
+    """Sizes that a policy must fit to act in an environment."""
     return Layout(round(1 / env.control_dt), env.observation_spec[state].shape[-1], env.action_size)
 
 

@@ -34,7 +34,7 @@ class Success(enum.StrEnum):
 
 
 class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
-    """The N environments of an `Env` as `lerobot.scripts.lerobot_eval.rollout` wants them.
+    """The N environments of an `Env` as `lerobot.scripts.lerobot_eval.rollout` expects them.
 
     An observation is `pixels`, camera -> (N, height, width, 3) uint8, and `agent_pos` (N, size) float32, one of the
     task's observation groups. They are what a step led to, also where it ended an episode. Where one ended, the infos
@@ -43,7 +43,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     LeRobot steps until the last environment's episode ended. An environment whose episode ended earlier earns nothing
     from then on, until the next reset: LeRobot's sums take in the step after the end.
 
-    `call` and `get_attr` give what LeRobot asks every environment for: `task`, its name, `task_description`, the
+    `call` and `get_attr` give what LeRobot reads of every environment: `task`, its name, `task_description`, the
     instruction of its episode, `_max_episode_steps`, and `render`.
     """
 
@@ -56,7 +56,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             env: With cameras.
             state: The observation group that is shown as the agent's position.
             success: When an episode counts as one.
-            instruction: What policies are told instead of the task's own words.
+            instruction: Instruction for policies, instead of the task's own words.
         """
         self.env, self.state, self.success = env, state, success
         self.cameras = [group for group in env.observation_spec if group.startswith(PIXELS)]
@@ -90,7 +90,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         Args:
             seed: One for each environment: its episode does not depend on how many others there are. A single seed
                 stands for itself and those that follow it; without one they are drawn.
-            options: LeRobot's word that a rollout begins; it changes nothing.
+            options: LeRobot's mark that a rollout begins; ignored.
 
         Raises:
             EmbodiedError: more or fewer seeds than environments, or the environment is closed.
@@ -135,7 +135,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         return tuple(seen.repeat(factor, axis=1).repeat(factor, axis=2))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """What each environment gives of `name`, as Gymnasium's own vector environments tell it; see the class.
+        """Values of `name`, one per environment, as Gymnasium's own vector environments return them; see the class.
 
         Raises:
             AttributeError: they have nothing of that name, which LeRobot takes for an answer.

@@ -1,4 +1,4 @@
-"""What looks wrong with a robot that was understood: limits, home pose, strength; one line each."""
+"""Warnings about an interpreted robot: limits, home pose, strength; one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of robots, told from the kinematic tree in its neutral pose: wheels, several arms, four legs, a pedestal."""
+"""Forms of robots, found in the kinematic tree in its neutral pose: wheels, several arms, four legs, a pedestal."""
 
 from __future__ import annotations
 

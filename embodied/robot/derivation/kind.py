@@ -1,4 +1,4 @@
-"""What a robot is: its base, whether that floats, and whether it is legged, an arm, a hand or a multirotor."""
+"""Kind of a robot: its base, whether that floats, and whether it is legged, an arm, a hand or a multirotor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
 
 
 class Kind(StrEnum):
-    """What a robot is."""
+    """Kind of a robot."""
 
     LEGGED = "legged"
     ARM = "arm"
@@ -71,7 +71,7 @@ def refuse_ball_joints(path: Path, tree: Tree) -> None:
 
 
 def kind_of(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[Kind, bool]:
-    """What the robot is, and whether its base floats."""
+    """Kind of the robot, and whether its base floats."""
     floating = floats(tree.model, tree.root)
     if said.base is None and not floating and not file.is_urdf:
         _refuse_planar(path, tree)

@@ -14,7 +14,7 @@ class StructuredActor(nn.Module):
     """An actor with a structure: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
 
     kind: ClassVar[str]
-    """What a stored policy of it is called."""
+    """Name of a stored policy with this actor."""
     structure_type: ClassVar[type[Any]]
     structure: Any
 
@@ -26,14 +26,14 @@ class StructuredActor(nn.Module):
         structure: Any,
         generator: torch.Generator | None = None,
     ) -> None:
-        """Keep what it is built from; networks are for those to build that derive from it, drawn by `generator`."""
+        """Keep what it is built from; derived classes build the networks, drawn by `generator`."""
         super().__init__()
         del config, generator
         self.structure, self._inputs, self._actions = structure, inputs, actions
 
     @classmethod
     def build(cls, inputs: int, actions: int, config: NetworkConfig, structure: Any) -> Self:
-        """An untaught one."""
+        """An untrained one."""
         return cls(inputs, actions, config, structure)
 
     @property
@@ -43,7 +43,7 @@ class StructuredActor(nn.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action that it was built for; of a team, one agent's."""
+        """Lengths of the observation and of the action that it was built for; for a team, one agent's."""
         return self._inputs, self._actions
 
     def fits(self, observation_size: int, action_size: int) -> bool:
@@ -55,7 +55,7 @@ class StructuredActor(nn.Module):
         return mean, scale
 
     def forward(self, obs: Tensor) -> Tensor:
-        """What it takes for the best action: (N, inputs) to (N, A)."""
+        """Best actions by its own estimate: (N, inputs) to (N, A)."""
         raise NotImplementedError
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:

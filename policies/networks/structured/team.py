@@ -30,7 +30,7 @@ class DecentralizedActor(StructuredActor):
         return self.structure.agents
 
     def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Those of all agents' observations, (M S,); of one agent's, (S,), the same for each."""
+        """Statistics of all agents' observations, (M S,); from one agent's, (S,), the same for each."""
         times = self.team_size if len(mean) == self.sizes[0] else 1
         return mean.repeat(times), scale.repeat(times)
 

@@ -69,8 +69,8 @@ class TeamBinsActor(DecentralizedActor):
     def explore(self, obs: Tensor, noise: Tensor, epsilon: float) -> Tensor:
         """ε-greedy actions (N, M A): with probability ε a unit takes a uniformly random bin.
 
-        One standard normal number says both, whether and which: its distribution function u is uniform, and so is u / ε
-        where u < ε.
+        One standard normal number decides whether it does, and which one it takes: its distribution function u is
+        uniform, and so is u / ε where u < ε.
         """
         if epsilon == 0:
             return self(obs)

@@ -106,7 +106,7 @@ class Settings(ClosedLoopSettings):
 LIMITS = ("steps",)
 """Settings that end a training."""
 NAME = "vla"
-"""What a run is called that is of no single task."""
+"""Name of a run that is of no single task."""
 
 
 def network_config(settings: Settings, keypoints: int = 0) -> VLAConfig:

@@ -25,7 +25,7 @@ def check_folder(folder: Path, needed: tuple[str, ...]) -> dict[str, dict[str, A
     """The JSON documents `needed` of a model's folder.
 
     Raises:
-        EmbodiedError: files are missing (it lists them), damaged, or ask for code of their own.
+        EmbodiedError: files are missing (it lists them), damaged, or require code of their own.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -218,7 +218,7 @@ def _model(part: PretrainedPart, folder: Path | None) -> nn.Module:
 
 
 def _transformers() -> Any:
-    """The library `transformers`, told before its import that there is no network.
+    """The library `transformers`, set before its import to use no network.
 
     Raises:
         EmbodiedError: it is not installed.

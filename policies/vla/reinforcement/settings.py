@@ -19,7 +19,7 @@ LIMITS = ("iterations", "steps", "minutes")
 
 
 class RLAlgorithm(StrEnum):
-    """How advantages are estimated."""
+    """Estimator of advantages."""
 
     GRPO = "grpo"
     """Relative to other episodes from the same initial state (SimpleVLA-RL, Li et al. 2025)."""
@@ -63,9 +63,9 @@ class RLConfig(Bounded):
     max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Norm to which longer gradients are clipped."""
     clip_low: float = 0.2
-    """How far a token's probability may fall within an update, as a share."""
+    """Largest fall of a token's probability within an update, as a share."""
     clip_high: float = 0.28
-    """How far it may rise."""
+    """Largest rise of it."""
     bfloat16: bool | None = None
     """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
     gamma: Annotated[float, FRACTION] = 0.99

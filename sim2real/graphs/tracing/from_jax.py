@@ -1,7 +1,7 @@
 """A function in JAX as nodes of a graph: its jaxpr, equation by equation, loops of known length unrolled.
 
-Random draws are what they are on average: `jax.random.uniform` the middle of its range, `normal` 0. So noise that a
-task adds to what it observes is none, which is what a robot's own noise is added to.
+Random draws have their mean: `jax.random.uniform` the middle of its range, `normal` 0. So a task adds no noise to its
+observations: the robot has its own.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class _Lowering:
         return x if self.build.size(x) == size else self.build.take(x, np.zeros(size))
 
     def _placed(self, equation: Any, given: list[int], move: Callable[[np.ndarray], np.ndarray]) -> list[int]:
-        """What moves numbers without changing them: `move` does to their places what the equation does to them."""
+        """An equation that only moves numbers: `move` does to their places what the equation does to them."""
         places = np.arange(_size(equation.invars[0])).reshape(equation.invars[0].aval.shape)
         return [self.build.take(given[0], move(places))]
 

@@ -34,7 +34,7 @@ MOVES = {
     "select": lambda places, axis, index: np.take(places, index, axis),
     "flip": lambda places, axes: np.flip(places, axes),
 }
-"""What moves numbers without changing them: an operator -> what it does to their places."""
+"""Operators that only move numbers: name -> the same move of an array of their places."""
 REDUCE = {"sum": "sum", "amax": "max", "amin": "min", "mean": "sum", "any": "max", "all": "min", "prod": "prod"}
 
 
@@ -52,7 +52,7 @@ class _Acting(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class PolicyNodes:
-    """What puts a policy into a graph.
+    """Translation of a policy into nodes of a graph.
 
     Raises:
         GraphError: when called, where the network does what has no translation.
@@ -66,7 +66,7 @@ class PolicyNodes:
         return self.policy.memory
 
     def __call__(self, build: Builder, given: Sequence[int]) -> list[int]:
-        """From the nodes of its observation, and of what it remembers, to those of its action, and of that after it."""
+        """From the nodes of an observation and of the memory to those of the action and of the next memory."""
         size, policy = build.size(given[0]), self.policy
         if not policy.fits(size, policy.action_size):
             raise GraphError(f"the policy reads {policy.observation_size} numbers; the task observes {size}")

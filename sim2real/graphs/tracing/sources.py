@@ -1,4 +1,4 @@
-"""What a policy's graph is given at every control step, by name: joints, floating bodies, the task's sensors."""
+"""Inputs of a policy's graph at every control step, by name: joints, floating bodies, the task's sensors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ READINGS: Mapping[int, tuple[str, str, str]] = {
         S.mjSENS_CONTACT: ("as MuJoCo's contact sensor", "what touches {thing}", ""),
     }.items()
 }  # fmt: skip
-"""Kind of a MuJoCo sensor -> unit, what it says, and what it is on where the model does not say."""
+"""Kind of a MuJoCo sensor -> unit, meaning, and type of its object where the model does not give it."""
 
 
 class Sources:
@@ -146,7 +146,7 @@ def _called(model: mujoco.MjModel, joint: int) -> str:
 
 
 def _thing(model: mujoco.MjModel, kind: int, number: int) -> str:
-    """What a sensor is on, such as `site imu of body trunk`."""
+    """Object that a sensor is attached to, such as `site imu of body trunk`."""
     types = mujoco.mjtObj
     if kind == types.mjOBJ_SITE:
         place, body = model.site(number), model.body(int(model.site_bodyid[number])).name

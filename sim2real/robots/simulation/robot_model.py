@@ -36,7 +36,7 @@ STRENGTH = "strength"  # field of a drone's state: factor on the thrust of its r
 
 
 class RobotModel:
-    """The task's own model, moved by the targets of a step; it also says what the task would tell the policy."""
+    """The task's own model, moved by the targets of a step; it also gives what the task itself gives the policy."""
 
     def __init__(self, contract: Contract, mismatch: ModelMismatch, file: Path | None = None) -> None:
         """Make the robot of a contract.
@@ -44,7 +44,7 @@ class RobotModel:
         Args:
             contract: Of the policy.
             mismatch: In what the robot differs from the model that the policy was trained on.
-            file: Where a user's own model file lies; by default where the contract says.
+            file: Where a user's own model file lies; by default the contract's path.
 
         Raises:
             EmbodiedError: it cannot be simulated here, or the file is not there, or not the one of the training.
@@ -131,7 +131,7 @@ class RobotModel:
     def measure(
         self, world: World, time: float, rng: np.random.Generator, noise: float, state: Any, agent: int = 0
     ) -> Measurement:
-        """An agent's sensors, with `noise` times training's where the task says which sensors had it.
+        """An agent's sensors, with `noise` times training's where the task states which sensors had it.
 
         Args:
             world: Now.

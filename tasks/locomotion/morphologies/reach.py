@@ -70,7 +70,7 @@ class ReachConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one episode carries along."""
+    """State of one episode."""
 
     target: Array
     """(2,) m, world frame."""
@@ -244,7 +244,7 @@ class Reach(Task[TaskState]):
         return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
 
     def measured_command(self, world: World, state: TaskState) -> Array:
-        """Where the torso is."""
+        """Position of the torso."""
         del state
         return world["torso_pos"][:2]
 
@@ -268,7 +268,7 @@ def world_axes(quat: Array, axes: np.ndarray, angle: Array) -> list[Array]:
     for slot in reversed(range(SLOTS)):
         axis = jnp.asarray(axes[:, slot], jnp.float32)
         found.insert(0, rotate(quat, axis))
-        # Hinges act in their order: without the last one's turn, the part stands as the one before left it.
+        # Hinges act in their order: without the last hinge's turn, the part stands as the one before left it.
         turn = jax.vmap(quat_from_axis_angle)(axis, angle[:, slot])
         quat = multiply(quat, jax.vmap(quat_conjugate)(turn))
     return found

@@ -1,4 +1,4 @@
-"""How the reach tasks are trained by default."""
+"""Default training of the reach tasks."""
 
 import dataclasses
 

@@ -51,11 +51,11 @@ class BipedVelocityConfig(HumanoidConfig, RobotFile):
 
 
 class Velocity(OwnLegged[TaskState], Joystick):
-    """A legged robot of one's own follows forward, sideways and turning speed commands.
+    """A user's legged robot follows forward, sideways and turning speed commands.
 
     Task, actions, observations, success and failure are those of Go1's joystick task, with as many joints and feet as
-    the robot has. What was chosen for Go1 is scaled: height of the feet's swing and limit of a fall by the robot's
-    height, weights of torque and power by weight times height, commands of lower robots by the root of the height.
+    the robot has. Go1's settings are scaled: height of the feet's swing and limit of a fall by the robot's height,
+    weights of torque and power by weight times height, commands of lower robots by the root of the height.
     """
 
     config_type = VelocityConfig
@@ -76,11 +76,11 @@ class Velocity(OwnLegged[TaskState], Joystick):
 
 
 class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
-    """A robot of one's own on two feet follows forward, sideways and turning speed commands, in step with a clock.
+    """A user's robot on two feet follows forward, sideways and turning speed commands, in step with a clock.
 
     Task, actions, observations, success and failure are those of G1's joystick task, with as many joints as the robot
-    has. What was chosen for G1 is scaled: height of the steps and limit of a fall by the robot's height, their rate by
-    its root, weights of torque and power by weight times height, the least distance of the feet by that at home.
+    has. G1's settings are scaled: height of the steps and limit of a fall by the robot's height, their rate by its
+    root, weights of torque and power by weight times height, the least distance of the feet by that at home.
     """
 
     config_type = BipedVelocityConfig

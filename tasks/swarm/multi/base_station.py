@@ -25,13 +25,13 @@ SPREAD = 0.5  # m, standard deviation of a crowd
 # Free-space loss at a reference distance of 1 m, transmit power and noise together: 20 dB of signal over noise there.
 SNR_AT_1M = 100.0  # -
 INTERFERENCE = 0.1  # -, share of the other stations' power that a receiver's channel filter lets through
-LEAST = 0.05  # -, what a station asks for at the least, of 1 at the most: none is ever silent
+LEAST = 0.05  # -, least request of a station, of 1 at the most: none is ever silent
 WANTED = ("power wanted, relative", "bandwidth wanted, relative")
 EGO_SIZE = 13  # numbers of `BaseStation.ego_observation`
 
 
 class Radio(StrEnum):
-    """Who transmits where."""
+    """Allocation of power and bands."""
 
     OWN = "own"
     """Each station has a band and a power of its own, for each person alike; others' bands leak into it."""
@@ -41,7 +41,7 @@ class Radio(StrEnum):
 
 
 SERVED: Mapping[Radio, float] = {Radio.OWN: 2.5, Radio.SHARED: 4.5}
-"""bit/s/Hz, least rate at which somebody counts as served (`shared`: bit/s, of a band of a hertz per person).
+"""bit/s/Hz, least rate at which a person counts as served (`shared`: bit/s, of a band of a hertz per person).
 
 Together in the middle drones give 2 (`own`); over their crowds, but with equal shares, they seldom serve nine of ten
 (`shared`)."""
@@ -56,7 +56,7 @@ class Weights:
     served: float = 1.0
     """Share of the people who are served."""
     crowding: float = -1.0
-    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    """Closeness of others within 30 cm, now or soon, in [0, 1]."""
     speed: float = -0.05
     """m/s."""
     ended: float = -20.0
@@ -87,7 +87,7 @@ class BaseStationConfig(DroneTeamConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """Where people stand, and how well they receive."""
+    """Positions of the people, and their reception."""
 
     users: Array
     """(U, 2) m."""
@@ -138,7 +138,7 @@ class BaseStation(DroneTeam[Goal]):
         return self._received(drones, state.goal.users, state.action)
 
     def _received(self, drones: Drones, users: Array, action: Array) -> Goal:
-        """Who serves whom, and how well."""
+        """Station and rate of each person."""
         offset = drones.pos[:, None] - jnp.pad(users, ((0, 0), (0, 1)))
         power = SNR_AT_1M / jnp.maximum(jnp.sum(offset**2, -1), 0.01)  # (A, U), over noise, at full power
         best, station = jnp.max(power, 0), jnp.argmax(power, 0).astype(jnp.int32)
@@ -218,7 +218,7 @@ class BaseStation(DroneTeam[Goal]):
     def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
         """Lloyd's algorithm: every drone flies to the middle of the people that it serves, at half the height.
 
-        The usual placement by k-means, which goes downhill from where the drones begin: one that serves nobody stays.
+        The standard placement by k-means, which descends from where the drones begin: one that serves no person stays.
         Where power and bandwidth are shared, each wants as much as it may (greedy), so that all get the same.
 
         Raises:

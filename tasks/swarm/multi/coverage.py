@@ -37,7 +37,7 @@ class Weights:
     approach: float = 0.05
     """m/s along the way to the nearest ground that nobody has seen."""
     crowding: float = -1.0
-    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    """Closeness of others within 30 cm, now or soon, in [0, 1]."""
     action_rate: float = -0.02
     """Squared change of the action."""
     ended: float = -60.0
@@ -216,7 +216,7 @@ class Coverage(DroneTeam[Goal]):
         return {"explored": self.explored(state.goal), "collision": collided}
 
     def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """Balls on ground that nobody has seen, and on hills, whether seen or not."""
+        """Balls on unseen ground, and on hills, whether seen or not."""
         del world
         goal = state.goal
 
@@ -227,10 +227,10 @@ class Coverage(DroneTeam[Goal]):
         return {"hill": on(goal.hill, HEIGHT), "unseen": on(~goal.known & ~goal.hill, 0.05)}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
-        """Frontier exploration: along the shortest way over known ground to the nearest cell that nobody has seen.
+        """Frontier exploration: along the shortest way over known ground to the nearest unseen cell.
 
-        After Yamauchi (1998, "Frontier-based exploration using multiple robots"): one map for all, and no word about
-        who goes where. Drones nearer than 60 cm push each other away.
+        After Yamauchi (1998, "Frontier-based exploration using multiple robots"): one map for all, without assigning
+        cells to drones. Drones nearer than 60 cm push each other away.
 
         Raises:
             EmbodiedError: actions of another level than velocity.

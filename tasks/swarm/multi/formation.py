@@ -21,7 +21,7 @@ HEIGHT = 1.5  # m, of a formation, of the leader's circle, and where drones meet
 
 
 class Shape(StrEnum):
-    """What a formation looks like from above."""
+    """Shape of a formation, from above."""
 
     CIRCLE = "circle"
     GRID = "grid"
@@ -131,9 +131,9 @@ class Formation(WaypointTask):
 class LeaderFollower(WaypointTask):
     """A leader flies a way of its own; the others keep their places behind it, from what they see of it.
 
-    Only the leader, drone 0, is told where it goes; a follower sees its own point, which moves with the leader.
-    Randomised: starts, the leader's way. Success: all within 20 cm of their points for a second, at the end of 12 s.
-    Failure: a collision, a crash, a drone outside the arena.
+    Only the leader, drone 0, knows its way; a follower sees its own point, which moves with the leader. Randomised:
+    starts, the leader's way. Success: all within 20 cm of their points for a second, at the end of 12 s. Failure: a
+    collision, a crash, a drone outside the arena.
     """
 
     seconds = 12.0
@@ -188,7 +188,7 @@ class Swap(WaypointTask):
         return Box((-1.8, -1.8, 0.8), (1.8, 1.8, 2.2))
 
     def course(self, drones: Drones, key: Array) -> Array:
-        """Where the partners are now, (A, 3) m."""
+        """Positions of the partners now, (A, 3) m."""
         del key
         return drones.pos[::-1]
 

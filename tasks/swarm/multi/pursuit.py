@@ -33,7 +33,7 @@ class Weights:
     tracked: float = 1.0
     """Share of all targets that some drone tracks."""
     crowding: float = -1.0
-    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    """Closeness of others within 30 cm, now or soon, in [0, 1]."""
     height: float = -0.5
     """m off the starting height."""
     action_rate: float = -0.02
@@ -70,7 +70,7 @@ class PursuitConfig(DroneTeamConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """The targets, and who is near them."""
+    """The targets, and the drones near them."""
 
     pos: Array
     """(T, 2) m."""
@@ -83,7 +83,7 @@ class Goal:
 
 
 class Pursuit(DroneTeam[Goal]):
-    """A team tracks at least as many targets as it can, each drone by what it sees.
+    """A team tracks as many targets as it can, each drone by what it sees.
 
     Targets wander over the floor of a square that grows with their number (4 m^2 each) and turn back at its border. A
     drone measures range and bearing, with noise, of the nearest targets and team-mates within its sensing radius.
@@ -130,12 +130,12 @@ class Pursuit(DroneTeam[Goal]):
         return self._seen(drones, goal.pos + step, heading)
 
     def _seen(self, drones: Drones, pos: Array, heading: Array) -> Goal:
-        """Who is near whom: drones and targets are looked for as one crowd, from above."""
+        """Neighbours among drones and targets, searched as one crowd, from above."""
         agents, config = self.config.agents, self.config
         crowd = jnp.concatenate([drones.pos.at[:, 2].set(0.0), jnp.pad(pos, ((0, 0), (0, 1)))])
         found = nearest(crowd, 2 * config.seen, config.sensing)
         target = found.mask & (found.index >= agents)
-        # Targets come first, nearest first; whatever else a drone saw sinks to the end.
+        # Targets come first, nearest first; all else that a drone saw moves to the end.
         order = jnp.argsort(jnp.where(target, found.distance, jnp.inf)[:agents], axis=1)[:, : config.seen]
         seen = jnp.where(target, found.index - agents, self.targets)[:agents]
         drone = found.mask & (found.index < agents)

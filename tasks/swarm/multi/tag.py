@@ -48,7 +48,7 @@ class Weights:
     bound: float = -0.1
     """simple_tag's penalty for prey that leaves the square, up to 20. Weighted to `caught` as there."""
     crowding: float = -0.5
-    """How far one's own side has come within 30 cm, or columns within 15, or are about to, in [0, 2]."""
+    """Closeness of its own side within 30 cm and of columns within 15 cm, now or soon, in [0, 2]."""
     height: float = -0.5
     """m off the starting height."""
     action_rate: float = -0.02
@@ -64,7 +64,7 @@ class TagConfig(DroneTeamConfig):
     agents: int = 4
     """Number of drones, predators first."""
     prey: int = 1
-    """How many of them, the last ones, are prey."""
+    """Number of prey among them, the last ones."""
     speed_ratio: Annotated[float, POSITIVE] = SPEED_RATIO
     """Top speed of the prey, 1 m/s, over a predator's."""
     acceleration_ratio: Annotated[float, POSITIVE] = ACCELERATION_RATIO
@@ -99,7 +99,7 @@ class TagConfig(DroneTeamConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Chase:
-    """Who hunts whom, where columns stand, and who is caught."""
+    """Sides, columns, and the prey that is caught."""
 
     prey: Array
     """(A,) 1 for prey, 0 for a predator."""
@@ -191,7 +191,7 @@ class Tag(DroneTeam[Chase]):
         return self._looked(drones, state.goal.prey, state.goal.columns, state.goal.caught)
 
     def _looked(self, drones: Drones, prey: Array, columns: Array, before: Array) -> Chase:
-        """Who is near whom; `before` (A,) bool: who was caught already."""
+        """Distances and catches; `before` (A,) bool: prey that was caught already."""
         offset, velocity = drones.pos - drones.pos[:, None], drones.vel - drones.vel[:, None]
         foe = prey[:, None] != prey
         friend = ~foe & ~jnp.eye(len(prey), dtype=bool)

@@ -1,4 +1,4 @@
-"""How the tasks of several drones are trained by default."""
+"""Default training of the tasks of several drones."""
 
 import dataclasses
 
@@ -75,7 +75,7 @@ PATH_FINDING = team(path_finding.EGO_SIZE)
 PURSUIT = team(pursuit.EGO_SIZE, num_envs=256, critic_own=pursuit.EGO_SIZE + 1)
 """`swarm/pursuit`, trained with four."""
 TAG = perceptrons(team(tag.EGO_SIZE, num_envs=64, steps=4_000_000), (128, 128))
-"""`swarm/tag`, one policy for both sides, which play against what they are themselves."""
+"""`swarm/tag`, one policy for both sides, trained by self-play."""
 COVERAGE = team(coverage.EGO_SIZE)
 """`swarm/coverage`."""
 BASE_STATION = team(base_station.EGO_SIZE)

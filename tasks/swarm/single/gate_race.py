@@ -30,7 +30,7 @@ from tasks.swarm.team.gates import (
     random_course,
 )
 
-AHEAD = 2  # gates that a drone is told of
+AHEAD = 2  # next gates that a drone observes
 PROPRIO_TERMS = ("velocity", "up", "gyro", "last_action")  # of the drone itself, without its gates
 CAMERA = "fpv"  # with which a pilot would race the drone
 FIELD_OF_VIEW = 100.0  # degrees, of both sides of a square picture: racing drones' wide lenses; our choice
@@ -63,7 +63,7 @@ class GateRaceConfig(DroneTeamConfig):
     agents: int = 1
     """Number of drones; they do not see each other's gates."""
     level: Level = Level.RATES
-    """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
     neighbours: int = 0
     """Team-mates that each drone sees."""
     gates: int = 5
@@ -102,12 +102,12 @@ class Goal:
     heading: Array
     """(G,) rad."""
     next: Array
-    """(A,) int32 gates passed so far; the next one's number is this, modulo G."""
+    """(A,) int32 gates passed so far; the number of the next is this, modulo G."""
     pos: Array
     """(A, 3) m, where the drones were after the last step."""
     progress: Array
     """(A,) m less of the course that was left before the last step: straight to the next gate's middle, and from middle
-    to middle. What is paid for a course so does not depend on where in their openings its gates are passed."""
+    to middle. So the reward for a course does not depend on where in their openings its gates are passed."""
     passed: Array
     """(A,) bool, whether a gate was passed in it."""
     hit: Array
@@ -184,13 +184,13 @@ class GateRace(DroneTeam[Goal]):
         return random_course(key, self.gates)
 
     def advance(self, drones: Drones, state: TaskState[Goal], key: Array) -> Goal:
-        """Who came nearer, passed a gate, hit its frame."""
+        """Progress, gates passed and frames hit in the last step."""
         del key
         goal = state.goal
         middle, heading = self._gate(goal, 0)
         before, after = in_gate(middle, heading, goal.pos), in_gate(middle, heading, drones.pos)
         crossed = (before[:, 0] < 0) & (after[:, 0] >= 0)
-        # Where the way between the two positions meets the gate's plane.
+        # Point where the way between the two positions meets the gate's plane.
         part = before[:, :1] / jnp.minimum(before[:, :1] - after[:, :1], -1e-6)
         off = jnp.max(jnp.abs(before + part * (after - before))[:, 1:], 1)
         passed = crossed & self.racing(goal) & (off < OPENING - RADIUS)
@@ -211,9 +211,9 @@ class GateRace(DroneTeam[Goal]):
         return goal.middle[gate], goal.heading[gate]
 
     def _ahead(self, goal: Goal, ahead: int) -> tuple[Array, Array]:
-        """Where a drone is to fly after `ahead` gates, (A, 3) m, and the direction through it, (A, 3).
+        """Place to which a drone flies after `ahead` gates, (A, 3) m, and the direction through it, (A, 3).
 
-        Behind the last gate this is where it stops, with no direction.
+        Behind the last gate this is the place where it stops, with no direction.
         """
         last = (self.gates * self.config.laps - 1) % self.gates
         stop = goal.middle[last] + CLEAR * direction(goal.heading[last])
@@ -222,7 +222,7 @@ class GateRace(DroneTeam[Goal]):
         return jnp.where(left, middle, stop), jnp.where(left, direction(heading), 0.0)
 
     def ego_observation(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """What the drone feels, and the next two gates, in its level's frame.
+        """The drone's motion and last action, and two gates, in its level's frame.
 
         `velocity` (3) m/s; `up` (3); `gyro` (3) 5 rad/s; `last_action` (4); `gates` (12): for each of the next two the
         way to its middle, 3 m, and the direction through it; behind the last gate, the way to where it stops, and 0.

@@ -107,10 +107,10 @@ class HoverConfig(Bounded):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one hovering drone's episode carries along."""
+    """State of one hovering drone's episode."""
 
     rotor_speed: Array
-    """(rotors,) rpm; of a robot of one's own relative to full speed, and so below."""
+    """(rotors,) rpm; of a user's robot relative to full speed, and so below."""
     action: Array
     """(rotors,) the last action."""
     action_change: Array
@@ -130,7 +130,7 @@ class TaskState:
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Field of `Quadrotor` -> its value in this episode, where the drone that flies differs from the preset."""
     target: Array | None = None
-    """(3,) m, world frame, where a person moves the target; None: the task's own."""
+    """(3,) m, world frame, where a user moves the target; None: the task's own."""
 
 
 # Standard deviations of the uniform observation noise: m, -, m/s, rad/s (learning to fly in seconds, arXiv:2311.13081).
@@ -157,9 +157,9 @@ class Hover(Task[TaskState]):
     Action: per rotor, -1 idles, 0 hovers, +1 gives full thrust (piecewise linear in thrust). The policy sees the
     world from the body's frame, so it is the same for every heading, and heading is not controlled.
 
-    Of a robot of one's own, a rotor that 0 hovers gives what it gives when all hold the weight level. Distances, speeds
-    and what counts as success are the Crazyflie's. Where it turns less readily it spins slower at the start, by the
-    root of the angular accelerations, and the target is higher, by what it falls further until it has righted itself.
+    For a user's robot, 0 is a rotor's thrust when all hold the weight level. Distances, speeds and success are the
+    Crazyflie's. A robot that turns less readily spins slower at the start, by the root of the angular accelerations,
+    and its target is higher, by what it falls further until it is upright.
     """
 
     config_type = HoverConfig
@@ -191,7 +191,7 @@ class Hover(Task[TaskState]):
 
     @property
     def mirror(self) -> Mirror | None:  # type: ignore[override]  # a declaration that depends on the robot
-        """Of the Crazyflie: its rotors 1 and 4, 2 and 3 change places. None of a robot of one's own."""
+        """For the Crazyflie: rotors 1 and 4, 2 and 3 change places. None for a user's robot."""
         if self.config.robot:
             return None
         return Mirror(
@@ -297,7 +297,7 @@ class Hover(Task[TaskState]):
         return command, state
 
     def flown(self, state: TaskState) -> Drone:
-        """The drone of this episode; `self.drone` is the one that actions mean."""
+        """The drone of this episode; actions are relative to `self.drone`."""
         if isinstance(self.drone, Multirotor):
             return self.drone
         return dataclasses.replace(self.drone, **state.constants)
@@ -323,7 +323,7 @@ class Hover(Task[TaskState]):
         return dataclasses.replace(state, steady_steps=jnp.where(near & slow, state.steady_steps + 1, 0))
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """What the drone can estimate of itself; the critic also sees the rotors and the thrust factor.
+        """State that the drone can estimate; the critic also sees the rotors and the thrust factor.
 
         `policy`: position (3) m and velocity (3) m/s to the target and up (3) in the body frame, gyro (3) rad/s,
         last action (rotors). `critic`: the same without noise, rotor speeds relative to full, strength (1),

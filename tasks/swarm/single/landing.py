@@ -30,7 +30,7 @@ class LandingConfig(WaypointConfig):
     neighbours: int = 0
     """Team-mates that each drone sees."""
     effects: tuple[Effect, ...] = (Effect.DRAG, Effect.GROUND)
-    """What acts besides the rotors: drag, ground, downwash, wind, battery."""
+    """Effects besides the rotors: drag, ground, downwash, wind, battery."""
 
 
 @jax.tree_util.register_dataclass

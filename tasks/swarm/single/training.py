@@ -1,4 +1,4 @@
-"""How the tasks of a single drone are trained by default."""
+"""Default training of the tasks of a single drone."""
 
 from policies.networks.config import NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule
@@ -39,7 +39,7 @@ HOVER = TrainConfig(
         ),
     ),
 )
-"""`swarm/hover` on two CPU cores in twenty seconds, most of them gradient steps, on whose number depends what is
+"""`swarm/hover` on two CPU cores in twenty seconds, most of them gradient steps, whose number decides what is
 learned."""
 TRAJECTORY = solo(10_000_000)
 """`swarm/trajectory`."""
@@ -61,5 +61,5 @@ GATE_RACE = TrainConfig(
         ),
     ),
 )
-"""`swarm/gate-race`. Half a second passes from gate to gate: advantages look farther ahead than usual, so that who
-comes out of a gate too wide learns it there."""
+"""`swarm/gate-race`. Half a second passes from gate to gate: advantages look farther ahead than by default, so that a
+drone that leaves a gate too wide learns it there."""

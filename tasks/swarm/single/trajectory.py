@@ -27,12 +27,12 @@ from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 HEIGHT = 1.5  # m, of the paths' middle
 PREVIEW = (0.1, 0.2, 0.4, 0.6)  # s ahead, where the drone also sees the path
 WAVES = 3  # sines that a random path is made of, along each axis
-OWN_EFFECTS = (Effect.DRAG, Effect.WIND)  # what is known of other drones' air than the Crazyflie's
+OWN_EFFECTS = (Effect.DRAG, Effect.WIND)  # effects known for other drones than the Crazyflie
 APART = 3.0  # m between the paths of several drones
 
 
 class Path(StrEnum):
-    """What the drone follows."""
+    """Path that the drone follows."""
 
     EIGHT = "eight"
     RANDOM = "random"
@@ -47,7 +47,7 @@ class TrajectoryConfig(WaypointConfig):
     robot: RobotPath = ""
     """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     level: Level = Level.RATES
-    """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
     path: Path = Path.RANDOM
     """eight: a lemniscate 2 m long; random: three sines along each axis."""
     period: tuple[float, float] = (5.0, 9.0)
@@ -90,8 +90,8 @@ class Trajectory(WaypointTask):
     Task: stay with the point. Randomised: path, period and direction; the drone begins at rest up to 20 cm away.
     Success: within 15 cm for the last second of 10 s. Failure: a crash, or 1 m off the paths' box.
 
-    A robot of one's own flies the same paths under the same controllers, its rotors told to accelerate and turn it as a
-    Crazyflie is; with level rotors there is a number for each.
+    A user's robot flies the same paths under the same controllers, which accelerate and turn it like a Crazyflie; with
+    level `rotors` an action has one number for each.
     """
 
     config_type = TrajectoryConfig
@@ -154,7 +154,7 @@ class Trajectory(WaypointTask):
         )
 
     def measured_command(self, world: World, state: TaskState[Goal]) -> Array:
-        """Where the path's middle is if the drone is taken to be at its point: the mean over the drones."""
+        """Middle of the path if the drone is taken to be at its point: the mean over the drones."""
         away = Drones.of(world).pos - state.goal.point
         return jnp.mean(state.goal.course.middle + away, 0)
 

@@ -16,17 +16,17 @@ CAMERA = "down"
 FIELD_OF_VIEW = 90.0  # degrees, of both sides of a square picture: level, 1 m up, it reaches 1 m aside; our choice
 UNDER = 0.016  # m below the drone's middle, where the camera is: its rays then meet no part of the drone
 RINGS = ((0.6, (0.92, 0.92, 0.90)), (0.4, (0.80, 0.12, 0.10)), (0.2, (0.92, 0.92, 0.90)))
-"""Radius in m and colour of the mark's discs, from below; many edges tell its place and its distance. Our choice."""
+"""Radius in m and colour of the mark's discs, from below; many edges show its place and its distance. Our choice."""
 THICK = 0.002  # m, of which each disc lies above the one below
 
 
 class VisualHover(Hover):
-    """`swarm/hover` by pictures: nobody tells the policy where it is.
+    """`swarm/hover` by pictures: the policy does not observe its position.
 
     A mark of three discs lies on the floor beneath the target, and the drone carries the camera `down`. The group
-    `proprio` is what it knows without a picture: attitude and rates of its inertial sensors, and the velocity that a
-    Crazyflie with a flow deck estimates. `policy` and `critic` are hover's, for a teacher that knows the place.
-    Start, randomisation, reward and what counts as success are hover's.
+    `proprio` is its state without a picture: attitude and rates of its inertial sensors, and the velocity that a
+    Crazyflie with a flow deck estimates. `policy` and `critic` are hover's, for a teacher that knows the place. Start,
+    randomisation, reward and what counts as success are hover's.
     """
 
     commands: Mapping[str, str] = {}
@@ -59,7 +59,7 @@ class VisualHover(Hover):
         return jnp.zeros(0)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """Hover's groups `policy` and `critic`, and what the drone knows of itself without a picture.
+        """Hover's groups `policy` and `critic`, and the drone's own measurements without a picture.
 
         `proprio`: up (3) and velocity (3) m/s in the body frame, gyro (3) rad/s, last action (rotors); as `policy` has
         them, with its noise. `policy` and `critic`: as `swarm/hover` has them.

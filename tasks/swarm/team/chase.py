@@ -31,7 +31,7 @@ def flight(rows: Array, prey: Array, place: Array, velocity: Array, half: float)
 
 
 def shortened(vector: Array, longest: Array | float) -> Array:
-    """(..., k), at most so long."""
+    """(..., k), at most `longest` long."""
     size = jnp.sqrt(jnp.sum(vector**2, -1, keepdims=True) + 1e-12)
     return vector * jnp.minimum(1.0, longest / size)
 

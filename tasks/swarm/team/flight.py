@@ -1,4 +1,4 @@
-"""What moves the drones of one world at every physics step: controllers, rotors, battery, air."""
+"""Flight physics of the drones of one world, at every physics step: controllers, rotors, battery, air."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DENSE = 64  # drones up to which every pair is tried for downwash; with more, li
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Flight:
-    """What flight carries along from one physics step to the next."""
+    """State of flight between physics steps."""
 
     rotor_speed: Array
     """(A, rotors) rpm; of a `Multirotor` relative to full speed."""
@@ -43,11 +43,11 @@ class Flight:
 
 @dataclasses.dataclass(frozen=True)
 class Physics:
-    """How the drones of one world fly."""
+    """Flight physics of the drones of one world."""
 
     drone: Drone
     level: LevelSpec
-    """What setpoints mean."""
+    """Command level of setpoints."""
     effects: frozenset[Effect]
     agents: int
     dt: float
@@ -66,7 +66,7 @@ class Physics:
         """Rotors at hover, controllers at rest, batteries full, the air as found at a random time.
 
         Args:
-            drones: Where they begin.
+            drones: Their starts.
             key: For the air.
             strength: (A,) factor on each drone's thrust in this episode.
         """
@@ -82,7 +82,7 @@ class Physics:
         )
 
     def prepare(self, drones: Drones, flight: Flight, key: Array) -> Flight:
-        """What changes slowly enough to be renewed once per control step: gusts, and who may blow on whom."""
+        """Renew, once per control step, what changes slowly: gusts, and the drones that may blow on each other."""
         if len(flight.gust):
             gust = aerodynamics.gust(self.wind, flight.gust, key, drones.pos[:, 2], self.control_dt)
             flight = dataclasses.replace(flight, gust=gust)

@@ -1,4 +1,4 @@
-"""What LeRobot imports because of its name: `--env.type=embodied` exists from then on."""
+"""Plug-in that LeRobot imports by its name: `--env.type=embodied` exists from then on."""
 
 from embodied.adapters.lerobot.config import EmbodiedEnvConfig
 
