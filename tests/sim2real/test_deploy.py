@@ -19,6 +19,7 @@ from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.deployment.record import Report, Timing
 from sim2real.robots.base import Phase
 from sim2real.robots.registry import ROBOTS, options_of
+from tests.kit.bundles import shipped_policy
 from tests.kit.commands import refused, run
 from tests.kit.fakes import FakeRobot, Sway, leg
 
@@ -27,6 +28,13 @@ HOVER = "swarm/hover"
 FAST = ["--no-realtime", "--soft-start", "0", "--seconds", "0.4"]
 
 
+@pytest.fixture
+def shipped(monkeypatch):
+    """The policy shipped for hover is described once a worker."""
+    monkeypatch.setattr(deploy, "load", shipped_policy)
+
+
+@pytest.mark.usefixtures("shipped")
 def test_a_run_is_logged_and_reported(tmp_path, capsys, collector):
     from sim2real.logs.mcap_log import read
 
@@ -53,6 +61,7 @@ def test_a_run_is_logged_and_reported(tmp_path, capsys, collector):
     assert set(recorded["phase"].values[:, 0]) == {Phase.CHECK, Phase.RUN, Phase.DAMP}
 
 
+@pytest.mark.usefixtures("shipped")
 def test_a_trip_has_its_exit_code_and_says_why(capsys):
     words = [HOVER, "--robot=mujoco", *FAST, "--command", "0", "0", "2", "--motor-strength", "0.01"]
     words[words.index("0.4")] = "3"
