@@ -1,4 +1,4 @@
-"""What the table tasks ask of the Panda's joints, and whether it does them within its maker's limits.
+"""Demands of the table tasks on the Panda's joints, and whether they are within its maker's limits.
 
     python -m benchmarks.arm_limits --json FILE
 
@@ -37,7 +37,7 @@ CACHED = 5  # tasks whose compiled programs are kept
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run."""
+    """Settings of the runs."""
 
     tasks: tuple[str, ...] = MT50
     """Without `manipulation/`."""
@@ -114,7 +114,7 @@ def tilt(model: mujoco.MjModel, data: mujoco.MjData) -> float:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Way to move -> means over the tasks, and the most that any asks."""
+    """Way to move -> means over the tasks, and the largest of any."""
     return {name: {
         **{key: statistics.mean(row[name][key] for row in rows)
            for key in ("success", "success_any", "beyond", "far_beyond")},

@@ -30,7 +30,7 @@ CAMERAS = ("view", "wrist", "view")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is drawn."""
+    """Settings of the picture."""
 
     task: str = "manipulation/pick-among"
     """A task with dialogues."""
@@ -64,7 +64,7 @@ def main(settings: Settings) -> None:
 
 
 def acted(env: Env, settings: Settings) -> dict[str, Tensor]:
-    """What is observed after some seconds of the script, which has heard everything."""
+    """Observation after some seconds of the script, which knows the whole instruction."""
     if not isinstance(env.task, InstructedTask):
         raise SystemExit(f"'{env.name}' has no script that follows instructions")
     rule = env.task.instructed_expert(env, default_instructions(env))
@@ -75,7 +75,7 @@ def acted(env: Env, settings: Settings) -> dict[str, Tensor]:
 
 
 def tiles(obs: Mapping[str, Tensor], cameras: tuple[str, ...], rows: list[int]) -> list[list[np.ndarray]]:
-    """Of each row, a picture (side, side, 3) from each camera."""
+    """For each row, a picture (side, side, 3) from each camera."""
     return [[np.asarray(obs[PIXELS + camera][row]).transpose(1, 2, 0) for camera in cameras] for row in rows]
 
 

@@ -36,7 +36,7 @@ from embodied import cli
 from embodied.errors import EmbodiedError, guard
 
 COMMANDS = (
-    "embodied.bench", "embodied.collect", "embodied.curves", "embodied.doctor.__main__", "embodied.evaluate",
+    "embodied.bench.__main__", "embodied.collect", "embodied.curves", "embodied.doctor.__main__", "embodied.evaluate",
     "embodied.ladder.__main__", "embodied.list", "embodied.play", "embodied.ship", "embodied.snapshots",
     "embodied.train",
     "policies.demonstrations", "policies.vla.train", "policies.vla.compare", "policies.vla.rl_finetune",
@@ -48,7 +48,7 @@ COMMANDS = (
 )  # fmt: skip
 FLAGS = (
     "seed", "num-envs", "steps", "episodes", "policy", "engine", "device", "out", "json", "resume", "task", "only",
-    "cameras", "resolution", "config.agents", "calibration", "initial-states", "adr", "algorithm", "robot", "address",
+    "cameras", "resolution", "config.agents", "calibration", "initial-states", "algorithm", "robot", "address",
     "command", "minutes", "measures", "video", "host", "port", "impl", "threads", "start-from", "evaluate-episodes",
 )  # fmt: skip
 WORDS = (
@@ -121,7 +121,15 @@ SKELETONS: tuple[tuple[str, ...], ...] = (
         "--json=a.json",
     ),
     ("embodied.train", "swarm/hover", "--num-envs=32", "--steps=768", "--evaluate-episodes=0", "--out=run", "--seed=0"),
-    ("embodied.bench", "swarm/hover", "--engine=rigid", "--num-envs=32", "--turns=1", "--steps=1", "--json=b.json"),
+    (
+        "embodied.bench.__main__",
+        "swarm/hover",
+        "--engine=rigid",
+        "--num-envs=32",
+        "--turns=1",
+        "--steps=1",
+        "--json=b.json",
+    ),
     ("embodied.list", "swarm/hover"),
     ("embodied.curves", "GOOD/run", "--out=c.png", "--measures=return", "--bins=10"),
     ("embodied.ship", "GOOD/run", "swarm/hover"),
@@ -221,7 +229,7 @@ def read_log(path: Path) -> None:
 
 
 def read_demonstrations(path: Path) -> None:
-    from policies.imitation import demonstrations
+    from policies.data import demonstrations
 
     demonstrations.load(path, hover().observation_spec, hover().action_size)
     demonstrations.load_source(path)
@@ -260,7 +268,7 @@ FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 def damage(path: Path, rng: random.Random) -> str:
-    """Damage a file, or one file of a folder; says how."""
+    """Damage a file, or one file of a folder; returns how."""
     if path.is_dir():
         path = rng.choice(sorted(item for item in path.rglob("*") if item.is_file()))
     ways = [truncate, flip, scramble, replace_by_other]

@@ -1,4 +1,4 @@
-"""What the program does, as numbers to compare before and after a refactoring.
+"""Behaviour of the program, as numbers to compare before and after a refactoring.
 
 Short seeded trainings of several learners, as the sha256 of the final policy's tensors, and evaluations of every
 shipped policy (64 episodes, one seed). All runs through the command line, so the script outlives what lies behind it:
@@ -31,7 +31,6 @@ TRAININGS = {
     "ppo formation, adversaries": "swarm/formation --adversaries 1 --against shipped --num-envs 64 --steps 15000",
     "ppo mt10 (a suite)": "mt10 --num-envs 40 --steps 8000",
     "ppo reach-walker (bodies of many forms)": "reach-walker --num-envs 48 --steps 10000",
-    "ppo hover, adr": "swarm/hover --engine rigid --num-envs 64 --steps 50000 --adr 0.8",
     "sac hover": "swarm/hover --engine rigid --algorithm sac --num-envs 64 --steps 20000",
     "td3 hover": "swarm/hover --engine rigid --algorithm td3 --num-envs 64 --steps 20000",
     "bc drawer-close": "manipulation/drawer-close --algorithm bc --bc.demonstrations {demos} --num-envs 16 --steps 300",
@@ -93,7 +92,7 @@ def numbers(value: Any, name: str = "") -> dict[str, float]:
 
 
 def main() -> int:
-    """Record, and compare where asked."""
+    """Record, and compare where requested."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--against", type=Path)

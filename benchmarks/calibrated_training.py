@@ -1,6 +1,6 @@
 """Three policies on one robot: trained on the nominal model, on its calibrated twin, and randomised around that twin.
 
-The robot is simulated, with parameters that nobody is told: in PyBullet, with latency and noise. Its log (the Go1
+The robot is simulated, with hidden parameters: in PyBullet, with latency and noise. Its log (the Go1
 hung up and swung, the Crazyflie flown by the shipped policy) calibrates the twin. All three policies are trained with
 the same steps and seed, exported, and deployed on that robot behind the safety chain.
 
@@ -24,7 +24,7 @@ import tyro
 
 from benchmarks import calibration_logs as logs
 from benchmarks import deploy_standin as standin
-from sim2real.deployment.policies import load
+from sim2real.bundles.policies import load
 from sim2real.identification import calibration as cb
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log
@@ -32,8 +32,8 @@ from sim2real.twins import go1, joints
 
 DYNAMICS = ("floor_friction", "link_mass", "payload", "centre_of_mass", "joint_friction", "armature", "motor_strength",
             "latency", "encoder_bias")  # fmt: skip
-"""What a walking task varies of the robot and its ground; noise and pushes stay."""
-WIDTH = 3.0  # standard deviations' factor: PyBullet is not MuJoCo, and intervals know nothing of that
+"""Variations of the robot and its ground in a walking task; noise and pushes stay."""
+WIDTH = 3.0  # standard deviations' factor: intervals do not cover the differences of PyBullet from MuJoCo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     robots: tuple[str, ...] = ("crazyflie", "go1")
     """Which."""

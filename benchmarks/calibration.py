@@ -1,4 +1,4 @@
-"""What calibration recovers from logs of robots with hidden parameters, sensor noise and a delay of about 10 ms.
+"""Recovery of hidden parameters by calibration, from logs of robots with sensor noise and a delay of about 10 ms.
 
 Every trial draws a robot: friction, damping, armature, masses, delay (and encoder biases, or a drone's constants)
 anywhere in a wide range about the nominal model. Its log is calibrated from the nominal model. Reported are relative
@@ -38,7 +38,7 @@ SECONDS = {"go1": 20.0, "panda": 24.0, "crazyflie": 30.0}
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     robots: tuple[str, ...] = ("go1", "panda", "crazyflie")
     """Which."""
@@ -101,7 +101,7 @@ def trial(robot: str, seed: int, finer: int = 1) -> dict[str, Any]:
     twin = twin_of(robot)
     rng = np.random.default_rng([seed, 1])
     truth = logs.draw(twin.parameters, rng)
-    # Motors are as strong as modelled: no motion tells their strength from all masses together.
+    # Motors are as strong as modelled: no motion separates their strength from all masses together.
     known = {"*.strength": 1.0}
     if robot == "crazyflie":
         # The drone has its own mass, which was weighed.

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 import embodied
 from embodied.rendering.opengl import choose_backend
 from embodied.rendering.scene_state import carried_by, floating_bodies
-from embodied.rendering.video import VideoWriter
+from embodied.viewer.film import VideoWriter
 from examples.full_circle import HEAVIER, MASS, ROBOT
 from sim2real import calibrate, deploy, export
 from sim2real.identification import simulate
@@ -57,7 +57,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Tracks:
-    """What is filmed: windows of a flight, by the robot and by its twin before and after."""
+    """Windows of a flight that are filmed, by the robot and by its twin before and after."""
 
     poses: np.ndarray
     """(W, F, 3, 7) m and wxyz: of each window's frames the robot, the twin before and after."""
@@ -71,7 +71,7 @@ class Tracks:
 
 
 def main(settings: Settings) -> None:
-    """Fly, calibrate, film, and say how far apart they were."""
+    """Fly, calibrate, film, and print how far apart they were."""
     with tempfile.TemporaryDirectory() as folder:
         tracks = tracks_of(Path(folder), settings)
     with VideoWriter(settings.out, FPS) as film, Stage() as stage:

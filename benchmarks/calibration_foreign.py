@@ -3,7 +3,7 @@
 Every log is of a robot drawn anew (`calibration_logs.draw`), simulated by one of `foreign_simulators`, with sensor
 noise, a delay of 8 to 12 ms and, but in PyBullet, 5 % of the commands lost. It is calibrated from the nominal model,
 knowing what a user would: that the leg's motors are as strong as modelled, and what the drone weighs. Reported are how
-many 95 % intervals hold the truth, and how much they say: their widths over the errors, and over those of the prior.
+many 95 % intervals hold the truth, and how narrow they are: their widths over the errors, and over those of the prior.
 
 python -m benchmarks.calibration_foreign --json FILE     # goes on where FILE ends
 """
@@ -40,7 +40,7 @@ class Simulator:
     lost: float = 0.0
     """Share of commands."""
     without: tuple[Kind, ...] = ()
-    """Parameters that the simulator has not: intervals of theirs hold nothing."""
+    """Parameters that the simulator lacks: their intervals are not counted."""
 
 
 SIMULATORS: Mapping[str, Simulator] = {
@@ -61,7 +61,7 @@ def own_leg(twin: Any, truth: np.ndarray, seconds: float, seed: int) -> Log:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     simulators: tuple[str, ...] = tuple(SIMULATORS)
     """Which."""
@@ -93,7 +93,7 @@ def main(settings: Settings) -> None:
 
 
 def drawn(simulator: Simulator, seed: int) -> tuple[Any, np.ndarray, dict[str, float]]:
-    """The twin, hidden values of all its parameters, and those that the calibration is told."""
+    """The twin, hidden values of all its parameters, and those that the calibration knows."""
     twin: Any = bench.twin_of(simulator.robot)
     rng = np.random.default_rng([seed, 1])
     truth = logs.draw(twin.parameters, rng)
@@ -120,7 +120,7 @@ def trial(simulator: Simulator, seed: int) -> dict[str, Any]:
 
 
 def compared(result: Calibration, truth: np.ndarray, without: tuple[Kind, ...]) -> dict[str, dict[str, Any]]:
-    """Of each parameter that was estimated and that the robot has: error and interval in prior standard deviations."""
+    """For each parameter that was estimated and that the robot has: error and interval in prior standard deviations."""
     pairs = [
         (estimate, true)
         for estimate, true in zip(result.estimates, truth, strict=True)
@@ -139,7 +139,7 @@ def compared(result: Calibration, truth: np.ndarray, without: tuple[Kind, ...]) 
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Over all logs: coverage, and how much the intervals say, of each parameter and of all."""
+    """Over all logs: coverage, and how informative the intervals are, of each parameter and of all."""
     names = list(rows[0]["parameters"])
     of = lambda name: [row["parameters"][name] for row in rows]  # noqa: E731
     every = [parameter for name in names for parameter in of(name)]
@@ -154,7 +154,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def told(parameters: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Coverage; half the interval over the error and over that believed before, medians; share identified."""
+    """Coverage; half the interval over the error and over that of the prior, medians; share identified."""
     error, sd = (np.array([parameter[key] for parameter in parameters]) for key in ("error", "sd"))
     return {
         "coverage": float(np.mean([parameter["inside"] for parameter in parameters])),

@@ -31,7 +31,7 @@ REMEMBERED = 8  # commands to a drone that are kept until they act
 
 @dataclasses.dataclass(frozen=True)
 class Motion:
-    """How joints are excited: about a middle, by chirps that sweep up and down."""
+    """Excitation of joints: about a middle, by chirps that sweep up and down."""
 
     middle: tuple[float, ...]
     """rad."""
@@ -58,7 +58,7 @@ NOISE = {
 
 
 def empty(channels: tuple[str, ...], names: tuple[str, ...]) -> Log:
-    """A log that says nothing but which joints there are."""
+    """A log that holds nothing but the names of joints."""
     return Log({name: Channel(np.arange(2.0), np.zeros((2, len(names))), names) for name in ("command", *channels)})
 
 
@@ -228,7 +228,7 @@ WOBBLE = (
 
 
 def _wobble(time: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(n, 7) what the controller is asked for: a point (m), and extra thrust (of hover) for roll, pitch, yaw, climb."""
+    """(n, 7) commands of the controller: a point (m), and extra thrust (of hover) for roll, pitch, yaw, climb."""
     columns = []
     for size, low, high in WOBBLE:
         waves = [np.sin(2 * np.pi * (f * time + rng.uniform())) for f in rng.uniform(low, high, 3)]

@@ -1,4 +1,4 @@
-"""What calibration recovers of a robot that is known by its model file alone: Unitree's A1 from pybullet_data.
+"""Calibration of a robot that is known by its model file alone: Unitree's A1 from pybullet_data.
 
 Every trial draws a robot anywhere in a wide range about the file's: friction, damping and rotor inertia of each group
 of joints, masses of each group of links, every encoder's bias, a delay of about 10 ms. It plays the trajectory that
@@ -31,7 +31,7 @@ NOISE = {"joint_pos": 1e-3, "joint_vel": 0.05}  # rad, rad/s, as of the Go1 in `
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     robot: Path | None = None
     """Model file; by default the A1 of pybullet_data."""

@@ -23,7 +23,7 @@ from policies.training.loading import load_policy
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is drawn."""
+    """Settings of the picture."""
 
     tasks: tuple[str, ...] = ("manipulation/pick-place", "manipulation/drawer-open")
     """Tasks with the cameras `view` and `wrist` and a scripted expert."""

@@ -1,4 +1,4 @@
-"""How well cameras are calibrated from rendered boards: random lenses and random poses of the Panda.
+"""Accuracy of camera calibration from rendered boards: random lenses and random poses of the Panda.
 
 Intrinsics: a random camera photographs a board that is held before it; what is found is compared with what was drawn.
 Hand-eye: the Panda moves a camera about a board, or a board before a camera; intrinsics are those found for the same
@@ -33,12 +33,12 @@ BOUNDS = {
     "base_degrees": 0.1,
     "mujoco_px": 0.3,
 }
-"""What each error must stay below."""
+"""Upper bound of each error."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     cameras: int = 10
     """Random cameras."""

@@ -36,7 +36,7 @@ from tasks.grasping.objects.pointclouds import Camera
 from tasks.grasping.objects.shapes import matrix
 
 SUBDIVISION = 3  # rays along each side of a pixel
-SMALL = 2 * LEAST  # of a silhouette: shares below it tell how exact pixels are where edges are decided
+SMALL = 2 * LEAST  # of a silhouette: shares below it show how exact pixels are where edges are decided
 NEAR = 0.003  # of a silhouette: shares that near to `LEAST` count as undecided by pixels
 HIDDEN, SHOWN = 5, 0  # groups of geoms
 ONLY = np.array([1, 0, 0, 0, 0, 0], np.uint8)  # the group `SHOWN`
@@ -48,7 +48,7 @@ WANTED = (None, *Difficulty)
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     scenes: int = 1000
     """Number of scenes, seeds from 0."""
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 class Tally:
-    """How our graphs compare with those of another computation."""
+    """Comparison of our graphs with those of another computation."""
 
     def __init__(self) -> None:
         """Nothing compared yet."""

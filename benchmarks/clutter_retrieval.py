@@ -1,4 +1,4 @@
-"""How often the arm retrieves the target from clutter: reasoning by the obstruction graph, and two ways without it.
+"""Success of retrieval of the target from clutter: reasoning by the obstruction graph, and two ways without it.
 
 Scenes come from seeds that no other part of this project uses. Objects that are too wide to wrap are left out of
 them (`TOO_WIDE`), random ones are in. All strategies meet the same scenes with the same planner, script and number of
@@ -36,7 +36,7 @@ FIRST = 600_000  # seed of the first scene
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     difficulty: Difficulty = Difficulty.MEDIUM
     """Of the targets."""
@@ -113,7 +113,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _row(scene: ClutterScene, number: int, results: dict[str, list[Result]]) -> dict[str, Any]:
-    """One scene, what became of it by every strategy."""
+    """Outcome of one scene by every strategy."""
     return {
         "seed": scene.seed,
         "target": scene.target,

@@ -44,7 +44,7 @@ HOLD = 8  # control steps for which a random action is held, so that limbs get s
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Settings of the measurement."""
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = ()
     """Tasks; by default all that mjx runs."""
@@ -100,7 +100,7 @@ def measured(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def ways_of_acting(env: embodied.Env) -> Iterator[PolicyFunction]:
-    """Nothing, small and large random actions, and whoever can do the task."""
+    """Nothing, small and large random actions, and the policies that can do the task."""
     yield load_policy("zero", env)
     for size in (0.3, 1.0):
         yield held(env, size)

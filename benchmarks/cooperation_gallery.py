@@ -1,4 +1,4 @@
-"""One picture of the cooperation benchmark: scenes with marks and what is asked for, and shortest paths of an arm.
+"""One picture of the cooperation benchmark: scenes with marks and the instruction, and shortest paths of an arm.
 
 python -m benchmarks.cooperation_gallery --out docs/cooperation.jpg
 """
@@ -26,7 +26,7 @@ NEED = 2  # robots that the scenes' goals need
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is drawn."""
+    """Settings of the picture."""
 
     out: Path = Path("cooperation.jpg")
     """File to write: .jpg or .png."""
@@ -50,7 +50,7 @@ def main(settings: Settings) -> None:
 
 
 def marked(seed: int, camera: Camera) -> np.ndarray:
-    """A scene with its objects' numbers, and what is asked for below."""
+    """A scene with its objects' numbers, and the instruction below."""
     scene = cooperation_scene(seed, SceneConfig(need=NEED))
     return captioned(draw_marks(render_picture(scene, camera)), instruction(scene))
 

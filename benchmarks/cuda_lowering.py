@@ -15,8 +15,8 @@ import jax
 import tyro
 
 from embodied import cli
+from embodied.bench.lowering import lower_for_cuda
 from embodied.errors import EngineError, guard
-from embodied.evaluation.lowering import lower_for_cuda
 from embodied.factory import configured
 from embodied.registry import join_content
 
@@ -31,7 +31,7 @@ RESULT = Path("benchmarks/results/cuda_lowering.json")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to lower."""
+    """Settings of the lowering."""
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = ()
     """Tasks; by default all."""
@@ -67,7 +67,7 @@ def variant(options: dict[str, str]) -> str:
 
 
 def row_of(name: str, engine: str, options: dict[str, str]) -> dict[str, Any]:
-    """What lowering one task on one engine brought: its figures, or why it did not."""
+    """Result of lowering one task on one engine: its figures, or why it failed."""
     task = configured(join_content()[name], None, {})
     row: dict[str, Any] = {"task": name, "engine": engine, "variant": variant(options)}
     try:

@@ -1,6 +1,6 @@
-"""How policies do on simulated robots, behind the safety chain; and what becomes of every fault.
+"""Success of policies on simulated robots, behind the safety chain; and the outcome of every fault.
 
-Success is the task's own: of Go1 no fall and a mean planar velocity error under 0.2 m/s, of hover 2 s within 10 cm and
+Success is the task's: for Go1 no fall and a mean planar velocity error under 0.2 m/s, for hover 2 s within 10 cm and
 slower than 0.1 m/s at the end. Time is simulated but for `jitter`, which measures this machine's punctuality.
 
 python -m benchmarks.deploy_standin --runs 32 --json FILE
@@ -20,9 +20,9 @@ import numpy as np
 import tyro
 
 from embodied.registry import join_content
+from sim2real.bundles.policies import load
 from sim2real.contract.contract import DeployablePolicy
 from sim2real.deployment.loop import Loop, LoopSettings, Progress
-from sim2real.deployment.policies import load
 from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety
 from sim2real.deployment.team import run_together
@@ -38,7 +38,7 @@ CONDITIONS: Mapping[str, dict[str, float]] = {
     "late and lossy": {"latency": 0.01, "loss": 0.05},
     "all": {"mismatch": 1.0, "latency": 0.01, "loss": 0.05},
 }
-"""What the robot does besides sensor noise at the level of training."""
+"""Imperfections of the robot besides sensor noise at the level of training."""
 KEEP = (0.9, 0.25, 0.5)  # probability that each part of a velocity command is not zero, as in the task
 FAULT = 2.0  # s of the policy's time, when faults begin
 GO1 = "locomotion/go1-joystick-flat"
@@ -46,7 +46,7 @@ GO1 = "locomotion/go1-joystick-flat"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     policies: tuple[str, ...] = (GO1, "swarm/hover")
     """Bundles, or tasks with a shipped policy."""
@@ -73,7 +73,7 @@ class Run:
     """One deployment."""
 
     report: Report
-    """Of a team, of the first of its robots that was latched, or of its first."""
+    """For a team, of the first of its robots that was latched, or of its first."""
     task: TaskResult
     outside: int
     """Targets that reached a robot and were not finite or outside its limits."""
@@ -130,13 +130,14 @@ def rate(policy: DeployablePolicy, engine: str, options: dict[str, float], setti
 
 def commanded(policy: DeployablePolicy, seed: int) -> np.ndarray:
     """A command of the task's distribution: a velocity, or hover's own point; none for what the task draws itself."""
-    if policy.contract.step is not None:
-        return np.zeros(0)
     if policy.contract.task == "swarm/hover":
         return np.array([0.0, 0.0, 2.0])
+    numbers = policy.contract.command
+    if not all(number.unit.endswith("/s") for number in numbers):
+        return np.zeros(0)
     rng = np.random.default_rng([seed, 3])
-    limits = np.array(policy.contract.command_ranges)[:, 1]
-    return limits * rng.uniform(-1, 1, 3) * (rng.random(3) < KEEP)
+    limits = np.array([number.upper for number in numbers])
+    return limits * rng.uniform(-1, 1, len(limits)) * (rng.random(len(limits)) < KEEP)
 
 
 class FaultyRobot(Robot):
@@ -214,19 +215,24 @@ class FaultyRobot(Robot):
         return Run(report, self.robot.task_result() or TaskResult(False, False, 0.0, {}), outside)
 
 
-class Spoilt:
-    """A policy whose output is changed once the fault begins."""
+Spoil = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Action and target -> those that are given instead."""
 
-    def __init__(
-        self, robot: FaultyRobot, change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-    ) -> None:
+
+class Spoilt:
+    """A policy whose action and target are changed once the fault begins."""
+
+    def __init__(self, robot: FaultyRobot, change: Spoil) -> None:
         """Around the robot's own policy."""
         self.contract, self._robot, self._change = robot.policy.contract, robot, change
 
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Spoilt."""
-        action, target = (np.array(values, float) for values in self._robot.policy.run(observation))
-        return self._change(action, target) if self._robot.acting else (action, target)
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """All outputs, those two spoilt."""
+        outputs = dict(self._robot.policy.step(inputs))
+        if self._robot.acting:
+            action, target = (np.array(outputs[name], float) for name in ("action", "target"))
+            outputs["action"], outputs["target"] = self._change(action, target)
+        return outputs
 
 
 def first(values: np.ndarray, value: float) -> np.ndarray:

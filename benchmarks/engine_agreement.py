@@ -32,7 +32,7 @@ OBJECT = slice(4, 7)  # of Meta-World's observation: the first object's position
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is compared."""
+    """Settings of the comparison."""
 
     tasks: tuple[str, ...] = tuple(f"manipulation/{task}" for task in MT50)
     """Tasks with an expert."""
@@ -50,7 +50,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """What became of the episodes."""
+    """Outcome of the episodes."""
 
     actions: list[Tensor]
     """Of each step, (N, A)."""

@@ -33,7 +33,7 @@ OBJECT = slice(4, 7)  # of Meta-World's observation: the first object's position
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is compared."""
+    """Settings of the comparison."""
 
     tasks: tuple[str, ...] = tuple(f"manipulation/{task}" for task in MT50)
     """Tasks with an expert."""
@@ -83,7 +83,7 @@ def compare(task: str, settings: Settings) -> dict[str, Any]:
 
 
 def outcome(task: str, engine: str, settings: Settings) -> tuple[dict[str, float], Tensor]:
-    """What one engine makes of the episodes, and where the first object is before the last step, (N, 3) m."""
+    """Outcome of the episodes on one engine, and where the first object is before the last step, (N, 3) m."""
     env = embodied.make(task, settings.episodes, engine, settings.seed)
     expert, observation = load_policy("expert", env), env.reset()
     solved = torch.zeros(settings.episodes, dtype=torch.bool)

@@ -1,9 +1,9 @@
 """A bundle of every task, and what it computes against the task's own functions in JAX and its policy in torch.
 
-The policy is the shipped one, else an untrained network of the task's own architecture. Of each bundle ONNX and C run
+The policy is the shipped one, else an untrained network of the task's own architecture. For each bundle, ONNX and C run
 through `inputs` control steps whose measurements, commands and memory lie around an episode's start (2 % of the larger
 of 1 and the number, 0.1 rad/s of joint velocities), each by itself. Differences are relative to the larger of 1 and the
-number. Tasks with terms and actions in words (velocity, hover) are compared by `benchmarks.export_parity`.
+number. How long a step takes, and what it needs on a microcontroller, is measured by `benchmarks.export_parity`.
 
 python -m benchmarks.export_every_task --json FILE
 """
@@ -37,22 +37,22 @@ from policies.ppo.ppo import PPOConfig
 from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from sim2real import export
 from sim2real.bundles import bundle, c_code
-from sim2real.bundles.step import contents as step_bundle
-from sim2real.bundles.step.golden import outside
+from sim2real.bundles.contents import contents
+from sim2real.bundles.planner.network import SEEING
 from sim2real.contract.contract import STATE
-from sim2real.contract.describe import describe, is_whole_step
-from sim2real.contract.describe_step import describe_step
-from sim2real.graphs.from_torch import PolicyNodes
+from sim2real.graphs.describe import describe
+from sim2real.graphs.golden import outside
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.reference import Reference
 from sim2real.graphs.to_c import identifier
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 
 ASKED = 1e-5  # largest difference
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = ()
     """Names; by default every task."""
@@ -71,7 +71,7 @@ def main(settings: Settings) -> None:
         try:
             results[name] = measure(name, settings.inputs)
         except EmbodiedError as error:
-            results[name] = {"refused": str(error)}
+            results[name] = {"refused": str(error), "seconds": time.perf_counter() - begin}
         cli.show(f"{name}: {results[name]} {time.perf_counter() - begin:.1f} s")
     cli.write_result(settings.json, cli.command_line("benchmarks.export_every_task"), summary(results, settings.inputs))
 
@@ -83,6 +83,7 @@ def summary(results: Mapping[str, Any], inputs: int) -> dict[str, Any]:
     return {
         "tasks": len(results),
         "exported": len(exported),
+        "refused_seconds": max((row["seconds"] for row in results.values() if "refused" in row), default=0.0),
         "compared": len(compared),
         "inputs": inputs,
         "asked": ASKED,
@@ -98,15 +99,14 @@ def measure(name: str, inputs: int) -> dict[str, Any]:
     policy, how = policy_for(name, task)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "bundle"
-        if not is_whole_step(task):
-            export.write(folder, policy, describe(task, name))
-            return {"kind": "terms", "policy": how, "golden": True, "c_check": c_code.prove(folder)}
-        described = describe_step(task, name, PolicyNodes(policy))
-        files, digest = step_bundle.contents(described, policy)
-        made = export.finished(folder, files, described.contract, digest)
+        if type(policy) in SEEING:  # its network is a planner, verified by golden plans; the step is the task's alone
+            export.write(folder, policy, task, name)
+            return {"policy": how, "planner": True, "golden": True, "c_check": c_code.prove(folder)}
+        described = describe(task, name, PolicyNodes(policy))
+        made = export.finished(folder, *contents(described, policy), described.contract)
         checked = c_code.prove(folder)
         figures = compared(made, described.graph, folder, Path(place), policy, described.task, inputs)
-    return {"kind": "step", "policy": how, "golden": True, "c_check": checked, **figures}
+    return {"policy": how, "golden": True, "c_check": checked, **figures}
 
 
 def policy_for(name: str, task: Any) -> tuple[Policy, str]:
@@ -139,7 +139,6 @@ def compared(
 ) -> dict[str, float]:
     """Largest differences and times of a bundle's step."""
     step = made.contract.step
-    assert step is not None
     reference = Reference(task, step, [joint.name for joint in made.contract.joints], graph)
     steps = reference.steps(inputs)
     observation, state = reference.observe(steps)
@@ -180,7 +179,6 @@ class Library:
         command = ["gcc", *c_code.COMPILE, "-fPIC", "-shared", str(folder / "policy.c"), "-lm", "-o", str(library)]
         subprocess.run(command, check=True, timeout=300)
         step = made.contract.step
-        assert step is not None
         self._inputs = _struct([*outside(step).items()])
         self._state = _struct([(STATE + one.name, one.size) for one in step.remembered])
         self._step = ctypes.CDLL(str(library)).policy_step

@@ -1,6 +1,6 @@
-"""What becomes of forty faults on three simulated robots: what latches, after what time, and what reached the motors.
+"""Outcome of forty faults on three simulated robots: what latches, after what time, and what reached the motors.
 
-A fault begins after 2 s of the policy's time. Of each: the step that latched, seconds from the fault to the latch, and
+A fault begins after 2 s of the policy's time. For each: the step that latched, seconds from the fault to the latch, and
 targets that were not finite or outside the actuators' limits and reached the robot (there must be none). Faults that no
 chain can see in what it measures are in the list, too: they show what happens then, by the task's own failure.
 
@@ -19,9 +19,9 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from benchmarks.deploy_standin import FAULT, FaultyRobot, dropped, first, frozen, paused
+from benchmarks.deploy_standin import FAULT, FaultyRobot, Spoil, Spoilt, dropped, first, frozen, paused
+from sim2real.bundles.policies import load
 from sim2real.contract.contract import DeployablePolicy
-from sim2real.deployment.policies import load
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.simulated import SimulatedOptions
 
@@ -39,7 +39,7 @@ Begin = Callable[[FaultyRobot], None]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = tuple(COMMANDS)
     """Tasks whose shipped policy is deployed."""
@@ -157,9 +157,8 @@ FAULTS: Mapping[str, Begin] = {
     "one pause of 0.3 s": paused(0.3),
     "object not seen": part("object1_pos", lambda p: p * np.nan),
 }
-"""What happens to what the chain is told."""
+"""Faults of what the chain measures."""
 
-Spoil = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 OUTPUTS: Mapping[str, Spoil] = {
     "policy not a number": lambda action, target: (action * np.nan, target * np.nan),
     "target infinite": lambda action, target: (action, first(target, np.inf)),
@@ -167,28 +166,7 @@ OUTPUTS: Mapping[str, Spoil] = {
     "target of -1e300": lambda action, target: (action, first(target, -1e300)),
     "actions of 1e6": lambda action, target: (action + 1e6, target),
 }
-"""What happens to what the policy gives."""
-
-
-class Spoilt:
-    """A policy whose output is changed once the fault begins."""
-
-    def __init__(self, robot: FaultyRobot, change: Spoil) -> None:
-        self.contract, self._robot, self._change = robot.policy.contract, robot, change
-
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Action and target, spoilt."""
-        action, target = (np.array(values, float) for values in self._robot.policy.run(observation))
-        return self._change(action, target) if self._robot.acting else (action, target)
-
-    def step(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """All outputs, those two spoilt."""
-        policy: Any = self._robot.policy
-        outputs = dict(policy.step(inputs))
-        if self._robot.acting:
-            action, target = (np.array(outputs[name], float) for name in ("action", "target"))
-            outputs["action"], outputs["target"] = self._change(action, target)
-        return outputs
+"""Faults of the policy's output."""
 
 
 def main(settings: Settings) -> None:
@@ -211,7 +189,7 @@ def main(settings: Settings) -> None:
 
 
 def summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of all runs of a fault: which step latched, how often, the longest time, and the rest in sum."""
+    """Over all runs of a fault: which step latched, how often, the longest time, and the rest in sum."""
     steps: dict[str, int] = {}
     for run in runs:
         steps[run["step"] or "none"] = steps.get(run["step"] or "none", 0) + 1

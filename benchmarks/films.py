@@ -17,7 +17,7 @@ import tyro
 import embodied
 from embodied.errors import UnknownNameError
 from embodied.rendering.pictures import View
-from embodied.rendering.video import record
+from embodied.viewer.film import record
 from policies.training.loading import load_policy
 
 SOFT = View(light_samples=6)
@@ -26,7 +26,7 @@ MOST = 300_000  # bytes of a film
 
 @dataclasses.dataclass(frozen=True)
 class Film:
-    """What is filmed."""
+    """Content of a film."""
 
     task: str
     policy: str = "shipped"
@@ -72,7 +72,7 @@ class Settings:
 
 
 def main(settings: Settings) -> None:
-    """Film, and say how large each is."""
+    """Film, and print how large each is."""
     for name in settings.films:
         if name not in FILMS:
             raise UnknownNameError("film", name, FILMS)

@@ -45,7 +45,7 @@ def urdf() -> str:
 
 
 def description() -> str:
-    """What a URDF cannot say of its rotors."""
+    """Properties of its rotors that a URDF does not hold."""
     return (
         f"spin = [1, -1, 1, -1, 1, -1]\nthrust = {THRUST:.4g}\ntorque_per_thrust = {TORQUE_PER_THRUST}\n"
         f"rotor_lag = {LAG}\n"

@@ -1,7 +1,7 @@
-"""How long it takes a stranger from a clone to the page on which he steers a policy that he trained: hover, by default.
+"""Time from a clone to the page on which a new user steers the policy that was trained: hover, by default.
 
 In a fresh clone and a fresh virtual environment: install, train, and play until the page answers. Packages come from
-wherever pip finds them, so the first number is the machine's more than ours.
+wherever pip finds them, so the first number depends on the machine most.
 
 python -m benchmarks.first_policy --json FILE
 """
@@ -28,7 +28,7 @@ TORCH = "torch==2.13.0"  # as README has it
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     task: str = "swarm/hover"
     """Trained with its default settings."""

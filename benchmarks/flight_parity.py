@@ -1,4 +1,4 @@
-"""How far apart the engines fly: drones on the same start under the same rotor commands, open loop.
+"""Difference of the engines in flight: drones on the same start under the same rotor commands, open loop.
 
 Nothing brings the drones back, so whatever an engine does differently adds up: a wrong torque three times over, from
 angular speed to tilt to place. `rigid`, whose equations are a page long, is what the others are compared with.
@@ -26,7 +26,7 @@ from embodied.engines.base import FusedEngine, HostEngine
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Drones, still
-from tasks.swarm.landing import Landing, LandingConfig
+from tasks.swarm.single.landing import Landing, LandingConfig
 from tasks.swarm.team.waypoints import Goal
 
 REFERENCE = "rigid"
@@ -49,7 +49,7 @@ PERIOD = (1.0, 1.3, np.inf)  # s of the sway about each axis
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     engines: tuple[str, ...] = ("mujoco", "mjx-jax", "pybullet")
     """Engines to compare with `rigid`; `mjx-jax` and `mjx-warp` name an implementation."""
@@ -61,7 +61,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Track:
-    """Where A drones were at the start and after each of T control steps."""
+    """Poses of A drones at the start and after each of T control steps."""
 
     pos: np.ndarray
     """(1 + T, A, 3) m, world frame."""
@@ -170,7 +170,7 @@ class FusedWorld:
         self._physics = self._start(start)
 
     def read(self) -> World:
-        """What the task may know now."""
+        """World as the task may know it now."""
         return self._read(self._physics)
 
     def step(self, control: Control) -> None:
@@ -190,7 +190,7 @@ class HostWorld:
         self._engine.reset(np.arange(1), batch_of_one(start))
 
     def read(self) -> World:
-        """What the task may know now."""
+        """World as the task may know it now."""
         return jax.tree.map(lambda leaf: leaf[0], self._engine.world())
 
     def step(self, control: Control) -> None:

@@ -25,7 +25,7 @@ from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
 
 LOST = 0.05  # share of commands that do not arrive
 LEG_STEP = 1e-4  # s
-BULLET_STEP = 1e-4  # s: its integrator is of first order, so that at 1 ms its robot is another than it was told
+BULLET_STEP = 1e-4  # s: its integrator is of first order, so that at 1 ms its robot differs from its parameters
 DRONE_STEP = 5e-4  # s
 RATE = 200.0  # rows of a leg's log per second
 DRONE_RATE = 100.0  # rows of a flight's log per second

@@ -59,7 +59,7 @@ class Gallery:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is drawn."""
+    """Settings of the pictures."""
 
     galleries: tyro.conf.Positional[tuple[str, ...]] = ()
     """Galleries by name, all by default; or tasks and suites, for one picture of them."""
@@ -157,7 +157,7 @@ def write(gallery: Gallery, path: Path) -> None:
 
 
 def drawn(shot: Shot, size: tuple[int, int]) -> list[np.ndarray]:
-    """Of each moment a picture (height + strip, width, 3) RGB with its caption below."""
+    """For each moment, a picture (height + strip, width, 3) RGB with its caption below."""
     env = embodied.make(shot.task, 1, seed=shot.seed, **shot.options)
     policy = default_policy(env.name)
     act = load_policy(policy, env) if policy in ("shipped", "expert") else None

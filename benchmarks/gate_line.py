@@ -1,4 +1,4 @@
-"""How fast a policy flies random courses of gates, beside a plan of the drone's fastest flight.
+"""Speed of a policy on random courses of gates, beside a plan of the drone's fastest flight.
 
 python -m benchmarks.gate_line --policy shipped --json FILE
 
@@ -6,7 +6,7 @@ The optimal flight is that of the same drone, its mass, drag, thrust and rotor l
 thrust and body rates, but with rates that follow at once. It passes within the openings of the gates, at any speed. A
 plan of the times between gates and of commands that are constant in turn is optimised from hovering (direct single
 shooting, sequential quadratic programming). Real rates lag behind their commands, so that hardly any drone is as fast;
-a strict bound it is not, since commands change only so often and the optimum is a local one.
+it is no strict bound, since commands change only so often and the optimum is a local one.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ Motion = tuple[Array, Array, Array, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     policy: str = "shipped"
     """As of embodied.evaluate."""
@@ -65,7 +65,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Flight:
-    """What a policy did on N courses."""
+    """Flights of a policy on N courses."""
 
     middle: np.ndarray
     """(N, G, 3) m."""
@@ -98,7 +98,7 @@ def fly(env: Env, policy: str) -> Flight:
 
 @jax.jit
 def misses(plan: Array, start: Array, middle: Array, heading: Array) -> tuple[Array, Array]:
-    """What has to be zero, m, and what must not be negative, m^2 and m/s; `plan` as of `fastest`."""
+    """Values that must be zero, m, and values that must not be negative, m^2 and m/s; `plan` as of `fastest`."""
     pos, vel = at_gates(plan, start, heading[0])
     off = jax.vmap(in_gate)(middle, heading, pos)
     through = vel[:, 0] * jnp.cos(heading) + vel[:, 1] * jnp.sin(heading)

@@ -30,7 +30,7 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import to_json
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import ActorCriticConfig
@@ -38,7 +38,7 @@ from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.registry import default_config
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 from policies.training.loading import load_policy
 from policies.training.loop import Trainer
 
@@ -50,7 +50,7 @@ FEW_CRITICS = 4  # of RLPD's ten, which one core cannot afford
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is compared."""
+    """Settings of the comparison."""
 
     tasks: tuple[str, ...] = ("grasping/leap-lift",)
     """Tasks that have a script: several hands, several objects."""
@@ -77,7 +77,7 @@ class Settings:
     episodes: int = 128
     """Fresh episodes to evaluate over at the end."""
     folder: Path = Path("runs") / "grasp_comparison"
-    """Where recordings are kept, one for each task, to be used again."""
+    """Folder of recordings, one for each task, to be used again."""
     json: Path | None = None
     """File for the results, rewritten after each row."""
     table: Path | None = None
@@ -92,7 +92,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class TimedStep:
-    """What an evaluation reads of a step, and when the episode first succeeded."""
+    """Fields of a step that an evaluation reads, and when the episode first succeeded."""
 
     obs: Mapping[str, Tensor]
     success: Tensor
@@ -102,7 +102,7 @@ class TimedStep:
 
 
 class Stopwatch:
-    """An environment whose steps also say `first_success`: s since the episode began, NaN where there was none."""
+    """An environment whose steps also have `first_success`: s since the episode began, NaN where there was none."""
 
     def __init__(self, env: Env) -> None:
         """Wrap an environment."""

@@ -3,7 +3,7 @@
 Both get random actions drawn beforehand, and take turns in one process, so that a machine whose speed drifts slows
 both; every figure is the median over the turns. Gymnasium's `AsyncVectorEnv` runs every environment in a process of its
 own, with shared memory; the number of them that does best on this machine stands for it. The share of the time that
-embodied spends inside C MuJoCo, which both sides need, says how much faster it could still become.
+embodied spends inside C MuJoCo, which both sides need, shows how much faster it could still become.
 
 python -m benchmarks.gymnasium_async --json FILE
 """
@@ -34,7 +34,7 @@ BODIES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     num_envs: int = 2048
     """Environments of embodied's."""
@@ -43,7 +43,7 @@ class Settings:
     engine: str = "mujoco"
     """Engine of embodied's environments."""
     turns: int = 7
-    """How often they take turns."""
+    """Number of turns of each."""
     seconds: float = 1.0
     """Shortest time of a turn."""
     json: Path | None = None

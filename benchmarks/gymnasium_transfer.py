@@ -35,7 +35,7 @@ BODIES = {  # tasks by the environments whose bodies they have
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     bodies: tuple[str, ...] = tuple(BODIES)
     """Which of the tasks."""

@@ -1,9 +1,9 @@
-"""A cart that is not told to which of two sides it is to go: what a policy has to find out and to remember.
+"""A cart that has to find out to which of two sides it is to go, and to remember it.
 
 python -m embodied.train benchmarks/hidden_side.py --episodes-per-trial 3
 
-There is time for one side only: without knowing, half of the episodes fail. Whoever remembers the first episode of a
-trial, and what it was paid, needs to fail in none of the others.
+There is time for one side only: without knowing, half of the episodes fail. A policy that remembers the first episode
+of a trial, and its reward, needs to fail in none of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
 from policies.networks.config import Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 SIDE = 0.4  # m, from the middle to either goal
 REACHED = 0.1  # m

@@ -28,12 +28,12 @@ FOREVER = 10**9  # environment steps: more than all lives together take
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How to kill."""
+    """Settings of the kills."""
 
     kills: int = 100
     """Lives of the training."""
     task: str = "swarm/hover"
-    """What it trains."""
+    """Task of the training."""
     num_envs: int = 64
     """Environments."""
     checkpoint_seconds: float = 0.05
@@ -43,7 +43,7 @@ class Settings:
     seed: int = 0
     """Seed of the moments."""
     json: Path | None = None
-    """Where to write the result."""
+    """File for the result."""
 
 
 @guard
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def kill_again_and_again(settings: Settings, run: Path) -> dict[str, Any]:
-    """What became of all lives."""
+    """Outcome of all lives."""
     moments = random.Random(settings.seed)
     result: dict[str, Any] = {"kills": 0, "checkpoints_loaded": 0, "unloadable": 0, "failed_resumes": 0, "lost": 0}
     newest = 0
@@ -86,7 +86,7 @@ def kill_again_and_again(settings: Settings, run: Path) -> dict[str, Any]:
 
 
 def command(settings: Settings, run: Path) -> list[str]:
-    """What begins the training, or goes on with it."""
+    """Command that begins the training, or goes on with it."""
     if run.exists():
         return [sys.executable, "-m", "embodied.train", "--resume", str(run)]
     words = [settings.task, "--out", str(run), "--num-envs", str(settings.num_envs), "--steps", str(FOREVER)]

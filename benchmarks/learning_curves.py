@@ -18,7 +18,7 @@ from embodied.storage.runs import Run
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is collected."""
+    """Settings of the collection."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""

@@ -21,7 +21,7 @@ CLOSE = 2.0  # of 255: how much two decoders of the same film may differ on aver
 
 
 def ours(dataset: Path, folder: Path, every: int) -> None:
-    """What our reader reads: numbers of all episodes, and a few frames of `every` so manyth with their steps."""
+    """Store what our reader reads: numbers of all episodes, and a few frames of each `every`-th with their steps."""
     from embodied.cli.results import describe
     from embodied.datasets.reader import open_dataset
 
@@ -73,7 +73,7 @@ def theirs(dataset: Path, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run one side, as the command line says."""
+    """Run one side, as the command line selects."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("side", choices=("ours", "theirs"))
     parser.add_argument("dataset", type=Path)

@@ -24,7 +24,7 @@ CAMERA = "view"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is drawn."""
+    """Settings of the picture."""
 
     tasks: tuple[str, ...] = ("manipulation/pick-place", "manipulation/drawer-open", "manipulation/window-close")
     """Tasks with the camera `view` and a scripted expert."""

@@ -31,7 +31,7 @@ WORKERS = Path(__file__).parent / "reference" / "others"
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = MT50
     """Which tasks."""
@@ -44,7 +44,7 @@ class Settings:
     num_envs: int = 2048
     """Worlds of embodied's."""
     turns: int = 3
-    """How often the three take turns at each task; the medians count."""
+    """Number of turns of the three at each task; the medians count."""
     seconds: float = 2.0
     """Time of a turn."""
     json: Path | None = None
@@ -52,7 +52,7 @@ class Settings:
 
 
 class Workers:
-    """Processes that measure when they are told, all at the same time, and wait otherwise."""
+    """Processes that measure on request, all at the same time, and wait otherwise."""
 
     def __init__(self, python: Path, script: str, count: int) -> None:
         command = [str(python), str(WORKERS / script)]

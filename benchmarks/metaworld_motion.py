@@ -1,4 +1,4 @@
-"""How far our hand is from Meta-World's under the same actions: ten sequences of 30 control steps in free air.
+"""Distance of our hand from Meta-World's under the same actions: ten sequences of 30 control steps in free air.
 
 Both hands begin at rest; what is compared is the way from there. The gripper's opening is compared as it closes.
 
@@ -32,7 +32,7 @@ OPEN, CLOSE = -1.0, 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run."""
+    """Settings of the runs."""
 
     metaworld: Path = Path(".venv-metaworld/bin/python")
     """Python that has metaworld."""

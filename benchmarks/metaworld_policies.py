@@ -1,7 +1,7 @@
 """Meta-World's own fifty scripted policies, unchanged, on our tasks, and our scripts beside them from the same starts.
 
 The policies see our observation and nothing else, and were written for Meta-World's environments: what they make of
-ours says how alike both are. They need a Python of their own:
+ours shows how alike both are. They need a Python of their own:
 
     python3 -m venv .venv-metaworld && .venv-metaworld/bin/pip install metaworld==3.1.1 packaging
     python -m benchmarks.metaworld_policies --metaworld .venv-metaworld/bin/python --json FILE
@@ -40,7 +40,7 @@ CACHED = 10  # tasks whose compiled programs a process has room for
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run."""
+    """Settings of the runs."""
 
     tasks: tuple[str, ...] = MT50
     """Which tasks, without `manipulation/`."""
@@ -60,7 +60,7 @@ def of_metaworld(python: Path, worker: Path, *arguments: str) -> list[str]:
     """The command that runs one of `reference/others` in a Python that has metaworld.
 
     Raises:
-        EmbodiedError: there is no such Python; says how to make one.
+        EmbodiedError: there is no such Python; with instructions to make one.
     """
     if not python.exists():
         raise EmbodiedError(

@@ -43,7 +43,7 @@ UNCHANGED = (np.eye(39), np.zeros(39))
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run."""
+    """Settings of the runs."""
 
     policies: tyro.conf.Positional[tuple[str, ...]]
     """TASK=FILE.npz, TASK=RUN or TASK=shipped, tasks without `manipulation/`."""
@@ -125,7 +125,7 @@ def of_ours(task: str, source: str) -> dict[str, Any]:
 
 
 def policy(network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray]) -> PolicyFunction:
-    """The perceptron as a policy: observation group `policy` (N, 39), changed as `shown` says, to actions (N, 4)."""
+    """The perceptron as a policy: observation group `policy` (N, 39), changed by `shown`, to actions (N, 4)."""
     last = sum(name.startswith("weight") for name in network) - 1
     layers = [[torch.tensor(network[f"{kind}{n}"], dtype=torch.float32) for kind in ("weight", "bias")]
               for n in range(last + 1)]  # fmt: skip
@@ -147,7 +147,7 @@ def policy(network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray]) -> 
 def there(
     network: Mapping[str, Any], shown: tuple[np.ndarray, np.ndarray], task: str, settings: Settings
 ) -> dict[str, float]:
-    """Success on the original, whose observations are changed as `shown` says."""
+    """Success on the original, whose observations are changed by `shown`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "policy.npz"
         np.savez(file, matrix=shown[0], offset=shown[1], **network)

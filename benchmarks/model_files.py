@@ -60,7 +60,7 @@ class Settings:
     table: bool = False
     """Write docs/robots_tried.md from benchmarks/results/model_files.json."""
     json: Path | None = None
-    """Where to write the result."""
+    """File for the result."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many files ended how."""
+    """Numbers of files by outcome."""
     ends = [entry["end"] for entry in entries]
     return {
         "count": len(entries),
@@ -139,7 +139,7 @@ def totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def read(source: Source, file: Path, limit: float) -> dict[str, Any]:
-    """What became of one file, in a process of its own."""
+    """Outcome of one file, in a process of its own."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["embodied.robot"])
     receiving, sending = context.Pipe(duplex=False)
@@ -225,7 +225,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def words(entry: dict[str, Any]) -> str:
-    """What was understood, as a cell of the table."""
+    """Content of a file as understood, as a cell of the table."""
     if entry["end"] != "understood":
         said = entry["refused"].partition(f"{Path(entry['file']).name}: ")[2] or entry["refused"]
         return f"refused: {said}".replace("|", "/").replace("<", "&lt;").replace("*", "\\*")

@@ -9,9 +9,9 @@ from jax import Array
 
 from embodied.core.hooks import Observation
 from embodied.core.world import World
-from policies.training.defaults import TrainConfig
-from tasks.swarm.hover import Hover, TaskState
-from tasks.swarm.training import solo
+from policies.train_config import TrainConfig
+from tasks.swarm.single.hover import Hover, TaskState
+from tasks.swarm.single.training import solo
 
 training: TrainConfig = solo(2_000_000)
 

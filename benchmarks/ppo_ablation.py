@@ -1,7 +1,7 @@
-"""What PPO's options are worth: trainings that differ in one option, at equal environment steps.
+"""Gain by PPO's options: trainings that differ in one option, at equal environment steps.
 
 Each arm is a command line of `embodied.train`, repeated over seeds. Reported are the final evaluation over fresh
-episodes, curves over the training, and processor seconds, which say more than wall time does on a busy machine.
+episodes, curves over the training, and processor seconds, which mean more than wall time on a busy machine.
 
 python -m benchmarks.ppo_ablation symmetry --steps 3000000 --json benchmarks/results/ppo_symmetry.json
 
@@ -48,7 +48,6 @@ ABLATIONS: Mapping[str, Ablation] = {
         arms={
             "none": (GO1, "--ppo.symmetry.no-network"),
             "network": (GO1,),
-            "augmentation": (GO1, "--ppo.symmetry.no-network", "--ppo.symmetry.augmentation"),
         },
         measures=("return", "velocity_error", "failure", "length"),
     ),
@@ -56,8 +55,6 @@ ABLATIONS: Mapping[str, Ablation] = {
         arms={
             "none": (HOVER,),
             "network": (HOVER, "--ppo.symmetry.network"),
-            "augmentation": (HOVER, "--ppo.symmetry.augmentation"),
-            "loss": (HOVER, "--ppo.symmetry.loss-coef", "1"),
         },
         measures=("return", "success", "position_error"),
     ),
@@ -99,7 +96,7 @@ POINTS = 12  # of a curve: means over so many equal parts of a training
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     ablation: tyro.conf.Positional[str]
     """Which: symmetry, symmetry-hover, memory, curiosity, schedules, critic or advantages."""
@@ -137,7 +134,7 @@ def main(settings: Settings) -> None:
 
 
 def measured(settings: Settings, ablation: Ablation, arm: str, seed: int) -> dict[str, Any]:
-    """Train one policy, unless it is trained, and read what came of it."""
+    """Train one policy, unless it is trained, and read the results."""
     run = settings.out / f"{settings.ablation}_{settings.steps}_{arm}_{seed}"
     cost = run / "processor_seconds.json"
     if not cost.exists():

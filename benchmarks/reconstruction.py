@@ -1,4 +1,4 @@
-"""How exactly the layout of coloured blocks comes out of one picture: random cameras, lenses, blocks and places.
+"""Accuracy of the layout of coloured blocks from one picture: random cameras, lenses, blocks and places.
 
 Pictures are rendered with lens distortion, blur, noise and one lamp at a random place; the camera is known as it is, or
 as exactly as a calibration finds it (`python -m benchmarks.cameras`). Blocks of known size, cubes of unknown size.
@@ -33,7 +33,7 @@ APART = 0.075  # m between the middles of two blocks
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     pictures: int = 40
     """Random pictures."""
@@ -89,7 +89,7 @@ def measure(settings: Settings, rng: np.random.Generator) -> list[dict[str, Any]
 def judged(
     kind: str, image: np.ndarray, camera: Camera, to_world: np.ndarray, truth: list[Found], known: bool
 ) -> list[dict[str, Any]]:
-    """What is found of each block, beside where it is; of unknown size, of the cubes only."""
+    """Error of each block, or that it was missed; with unknown sizes, of the cubes only."""
     rows = []
     for one in truth:
         if not known and len({*one.half}) > 1:

@@ -1,4 +1,4 @@
-"""How fast cameras of many environments are drawn, and how far the pictures agree with OpenGL's.
+"""Speed of drawing the cameras of many environments, and agreement of the pictures with OpenGL's.
 
 Rate: frames per second of one camera, colours only. `frames_per_cpu_second` counts the processor time of this process,
 all threads together, which other work on the same cores changes little; on a GPU it means nothing. `load` is how many
@@ -40,13 +40,13 @@ TASKS = (
     "swarm/hover", "swarm/swap", "swarm/navigation", "locomotion/go1-joystick-flat", "locomotion/go2-joystick-rough",
     "locomotion/g1-joystick-flat", "locomotion/ant", "locomotion/humanoid", "locomotion/reach-walker-7-full",
 )  # fmt: skip
-LEAST = 0.98  # share of pixels, what is asked of every task
+LEAST = 0.98  # share of pixels, required of every task
 CAMERAS = 3  # of each task, at most
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = TASKS
     """Tasks whose pictures are compared."""

@@ -1,4 +1,4 @@
-"""How many targets in a row a hand turns its cube to before it drops it, at several tolerances.
+"""Number of targets in a row to which a hand turns its cube before it drops it, at several tolerances.
 
 A target is reached within Playground's 0.1 rad, or within Dactyl's 0.4; every one is followed by the next, for 50 s.
 
@@ -28,12 +28,12 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is counted."""
+    """Settings of the measurement."""
 
     task: tyro.conf.Positional[str] = "grasping/leap-reorient"
     """The hand's task."""
     policy: str = "shipped"
-    """What embodied.evaluate takes: a run, a file, shipped, zero or random."""
+    """Policy as of embodied.evaluate: a run, a file, shipped, zero or random."""
     within: tuple[float, ...] = (0.1, 0.2, 0.4)
     """rad at which a target counts as reached."""
     episodes: int = 256

@@ -1,4 +1,4 @@
-"""Where legged robots fall on rough ground: share of episodes with a fall, by kind of ground and its difficulty.
+"""Falls of legged robots on rough ground: share of episodes with a fall, by kind of ground and its difficulty.
 
 Every kind and level of the task's tiles has as many robots, which begin there and may walk on to others; the first
 episode of each counts.
@@ -28,7 +28,7 @@ from tasks.locomotion.legged import LeggedTask
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     task: tyro.conf.Positional[str]
     """A task on rough ground."""

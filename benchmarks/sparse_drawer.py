@@ -1,4 +1,4 @@
-"""A drawer to open whose reward says nothing but whether it is open: what exploration is needed for.
+"""A drawer to open whose reward is only for being open: what exploration is needed for.
 
 python -m embodied.train benchmarks/sparse_drawer.py --ppo.curiosity.weight 0.3
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from jax import Array
 
 from embodied.core.world import World
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 from tasks.manipulation.articulated.drawers import DrawerOpen
 from tasks.manipulation.common.tabletop import TaskState
 from tasks.manipulation.training import tabletop

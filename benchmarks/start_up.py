@@ -1,4 +1,4 @@
-"""`python -m benchmarks.start_up`: seconds until a command says what it needs neither engine nor network for.
+"""`python -m benchmarks.start_up`: seconds until a command prints what needs neither engine nor network.
 
 With --before, another checkout's commands are measured in turns with these, on the same machine.
 """
@@ -32,14 +32,14 @@ COMMANDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How often to start what."""
+    """Settings of the starts."""
 
     turns: int = 5
     """Starts of each command, after one that does not count."""
     before: Path | None = None
     """Another checkout."""
     json: Path | None = None
-    """Where to write the result."""
+    """File for the result."""
 
     def __post_init__(self) -> None:
         if self.turns < 1:

@@ -40,14 +40,14 @@ UNROLL = 24  # control steps in a rollout, as in hover's training
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Settings of the measurement."""
 
     num_envs: tuple[int, ...] = (1024, 65536)
     """Numbers of drones."""
     turns: int = 9
-    """How often the programs take turns, the first time not counted."""
+    """Number of turns of the programs, the first not counted."""
     json: Path | None = None
-    """Where to write the result."""
+    """File for the result."""
 
 
 class Subject:
@@ -127,13 +127,13 @@ class Subject:
         jax.block_until_ready(data)
 
     def in_one(self) -> None:
-        """What a learner calls."""
+        """A rollout as learners call it."""
         assert self.env.roll_out is not None
         self.obs, data = self.env.roll_out(self.obs, self.numbers, self.noise)
         float(data.reward[-1, 0] + data.action[-1, 0, 0])
 
     def by_steps(self) -> None:
-        """What a learner calls where every step is one: actor in torch, `Env.step`, every result read."""
+        """A rollout with one call for each step: actor in torch, `Env.step`, every result read."""
         for noise in self.noise:
             with torch.no_grad():
                 action = self.actor.sample(self.obs[POLICY], noise)

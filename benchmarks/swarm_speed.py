@@ -1,4 +1,4 @@
-"""How fast drones fly on `rigid`: many worlds of one drone, and one world of up to ten thousand.
+"""Simulation speed of drones on `rigid`: many worlds of one drone, and one world of up to ten thousand.
 
 Each row is measured twice: inside one compiled loop over the control steps, which is what the physics costs, and
 through `Env.step` with actions held, which is what a policy would see: observations, rewards and restarts included.
@@ -28,20 +28,20 @@ from embodied.engines.rigid import RigidEngine
 from embodied.factory import make
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
-from tasks.swarm.formation import FormationConfig, Shape
-from tasks.swarm.trajectory import TrajectoryConfig
+from tasks.swarm.multi.formation import FormationConfig, Shape
+from tasks.swarm.single.trajectory import TrajectoryConfig
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     worlds: int = 16_384
     """Worlds of one drone."""
     swarms: tuple[int, ...] = (10, 80, 100, 1_000, 10_000)
     """Drones in one world."""
     turns: int = 5
-    """How often each is measured."""
+    """Number of measurements of each."""
     seconds: float = 1.0
     """Shortest time of a turn."""
     json: Path | None = None

@@ -39,7 +39,7 @@ OTHERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     tasks: tuple[str, ...] = ()
     """Which tasks; none: all that have several agents."""
@@ -50,7 +50,7 @@ class Settings:
     num_envs: int = 1024
     """Worlds of each."""
     turns: int = 3
-    """How often they take turns."""
+    """Number of turns of each."""
     seconds: float = 2.0
     """Time of a turn."""
     json: Path | None = None
@@ -58,7 +58,7 @@ class Settings:
 
 
 class Other:
-    """A process that measures an environment of another suite when it is told to, and waits otherwise."""
+    """A process that measures an environment of another suite on request, and waits otherwise."""
 
     def __init__(self, title: str, settings: Settings) -> None:
         suite, self.name = title.split()

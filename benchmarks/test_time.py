@@ -3,7 +3,7 @@
     python -m benchmarks.test_time --json FILE                  the README's command, its fresh environment included
     python -m benchmarks.test_time --busy 2 --json FILE         beside two processes that compute
     python -m benchmarks.test_time --script .ci/run --json FILE
-    python -m benchmarks.test_time --touch tasks/swarm/coverage.py --json FILE      `make test-changed` after a change
+    python -m benchmarks.test_time --touch policies/off_policy/sac.py --json FILE   `make test-changed` after a change
 
 A further run is appended to a file that is there. Each row names the commit that was cloned; `dirty` in the record
 is of the folder from which that was done.
@@ -32,7 +32,7 @@ ENDED = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What runs."""
+    """Settings of the test run."""
 
     commit: str = "HEAD"
     """The state of the repository that is cloned."""
@@ -43,7 +43,7 @@ class Settings:
     busy: int = 0
     """Further processes that compute meanwhile."""
     json: Path | None = None
-    """Where to append the result."""
+    """File to which the result is appended."""
 
 
 @guard

@@ -33,12 +33,12 @@ REGION = {
 }
 """Task -> where is demonstrated, a quarter of its initial states."""
 HIDDEN = HiddenParameters(latency=2, motor_strength=0.7, friction=1.6, joint_damping=2.0, mass=1.2)
-"""What the target has otherwise: actions 25 ms late, weak servos, sticky joints, heavy links."""
+"""Differences of the target: actions 25 ms late, weak servos, sticky joints, heavy links."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """Settings of the measurement."""
 
     task: str = "manipulation/faucet-open"
     """A task that `REGION` has."""
@@ -69,7 +69,7 @@ def main(settings: Settings) -> None:
     if settings.ablations:
         ways += [(f"with, but no {part}", tuple(other for other in Part if other is not part)) for part in Part]
     runs: list[dict[str, Any]] = []
-    # Twin and no twin of every seed come before the first ablation, so that a benchmark that is cut short says most.
+    # Twin and no twin of every seed come before the first ablation, so that a benchmark that is cut short shows most.
     for group in (ways[:2], ways[2:]):
         for seed in settings.seeds:
             for way, parts in group:

@@ -21,7 +21,7 @@ TASKS = ("button-press-topdown", "drawer-close", "reach", "window-close", "windo
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Where to."""
+    """Settings of the curves."""
 
     out: Path = Path("docs")
     """Folder."""

@@ -1,8 +1,8 @@
 """`python -m benchmarks.warp_parity`: every task on MJX-Warp, on the CPU, against C MuJoCo.
 
 Both begin at the same states and are given the same small random actions; written down is how far the joints are apart
-after one and after several control steps. Contacts amplify differences of the last bit, so that the first step is what
-tells a wrong model from rounding. Both solvers are given the iterations that they need: some tasks stop theirs after
+after one and after several control steps. Contacts amplify differences of the last bit, so the first step distinguishes
+a wrong model from rounding. Both solvers are given the iterations that they need: some tasks stop theirs after
 four, where the two are not yet in the same place. Tasks that the file holds are not run again.
 """
 
@@ -34,7 +34,7 @@ ITERATIONS, LINE_SEARCHES = 100, 50  # of the solver: MuJoCo's defaults
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to compare."""
+    """Settings of the comparison."""
 
     tasks: tyro.conf.Positional[tuple[str, ...]] = ()
     """Tasks; by default all that mjx runs."""

@@ -1,6 +1,6 @@
 """`python -m benchmarks.watching`: the processor time that a viewer beside a training takes from it, `train --watch`.
 
-Processor time, and not how much slower a training gets: on a machine with other work the latter says nothing. A viewer
+Processor time, and not how much slower a training gets: on a machine with other work the latter means nothing. A viewer
 is run for a short and a long time, both longer than an episode, since the first end of one compiles the restart; the
 difference is its rate, the rest is what it takes to start. The browser that draws is not measured: it may be on another
 machine. With --before, another checkout is measured in turns with this one.
@@ -26,16 +26,16 @@ STARTED = 40.0  # s after which a viewer has compiled what it needs, on a busy m
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Settings of the measurement."""
 
     task: str = "swarm/hover"
     """Task that is shown."""
     policy: str = "shipped"
-    """Who acts."""
+    """Policy that acts."""
     before: Path | None = None
     """Another checkout."""
     json: Path | None = None
-    """Where to write the result."""
+    """File for the result."""
 
 
 @guard

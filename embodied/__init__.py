@@ -58,16 +58,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def _on_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """A Ctrl-C before a command has begun, or when it has ended, is no defect that wants a traceback."""
+    """Report a Ctrl-C before a command has begun, or after it has ended, without a traceback."""
     if issubclass(kind, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
 
 
-if sys.argv[:1] == [
-    "-m"
-]:  # `python -m embodied.COMMAND`, which is being looked for; a program of others keeps its hook
+if sys.argv[:1] == ["-m"]:  # `python -m embodied.COMMAND`, being looked up; other programs keep their hook
     sys.excepthook = _on_uncaught
 
 

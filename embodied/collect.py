@@ -121,7 +121,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
 
 
 def make_envs(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
-    """Environments of each task, all before the first is recorded: what does not fit is an error at once.
+    """Environments of each task, all before the first is recorded, so that a misfit is an error at once.
 
     Raises:
         EmbodiedError: A task has no such camera, cannot be recorded, or differs from the others in rate or sizes.

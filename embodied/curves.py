@@ -30,7 +30,7 @@ class Settings:
     across: Across = Across.STEPS
     """steps or minutes."""
     names: tuple[str, ...] = ()
-    """What to call the runs; by default their folders' names."""
+    """Names of the runs; by default their folders' names."""
     bins: int = BINS
     """Points of a curve at most: fewer are smoother."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("curves.png")

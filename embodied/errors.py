@@ -23,19 +23,19 @@ R = TypeVar("R")
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
-NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # what was given is no path that could exist, wherever it is looked at
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # the input cannot be an existing path
 PATH_SHOWN = 60  # characters of it
 LISTED = 12  # names shown before a listing is shortened
 SUGGESTED = 6  # names of those that contain what was given
 MESSAGE_SHOWN = 300  # characters of what a user's own code raised
 OWN_FILES: set[str] = set()
-"""Files of the user's own that were imported by their names: what their code raises is shown by their own lines."""
+"""User's files that were imported by their names: errors in their code are shown by their own lines."""
 WORDINGS: set[Callable[[str], str]] = set()
-"""What changes the words of a message before it is printed: `embodied.cli` names commands as they were typed."""
+"""Functions that change a message's words before it is printed: `embodied.cli` names commands as they were typed."""
 
 
 class EmbodiedError(Exception):
-    """Root of all errors a user can cause and mend. Command lines print it as one line and exit with code 2."""
+    """Root of all errors that a user can cause and fix. Command lines print it as one line and exit with code 2."""
 
 
 class UnknownNameError(EmbodiedError, LookupError):
@@ -68,7 +68,7 @@ class RunError(EmbodiedError):
 
 
 class EngineError(EmbodiedError):
-    """A physics engine that is not installed, or cannot do what was asked of it."""
+    """A physics engine that is not installed, or cannot do what was requested."""
 
 
 class ActionError(EmbodiedError, ValueError):
@@ -113,7 +113,7 @@ def suggestions(name: str, known: Iterable[str]) -> list[str]:
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """`a`, `a or b`, `a, b or c`; nothing for none."""
+    """`a`, `a or b`, `a, b or c`; empty for none."""
     *first, last = [*names] or [""]
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -126,12 +126,12 @@ def listing(names: Iterable[object], limit: int = LISTED) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Say why an operation failed, without the file names and numbers an `OSError` repeats."""
+    """Reason why an operation failed, without the file names and numbers that an `OSError` repeats."""
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 def own_traceback(error: BaseException) -> tuple[str, str] | None:
-    """A traceback of the lines in the user's own files alone, and one line that says where; None: it has none."""
+    """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
     folders = {Path(file).parent for file in OWN_FILES}
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent in folders]
     if not any(frame.filename in OWN_FILES for frame in frames):
@@ -145,7 +145,7 @@ def own_traceback(error: BaseException) -> tuple[str, str] | None:
 
 
 def guard(main: Callable[P, R]) -> Callable[P, R]:
-    """Decorate the `main` of an entry module: errors a user can mend become one line on stderr and an exit code."""
+    """Decorate the `main` of an entry module: errors a user can fix become one line on stderr and an exit code."""
 
     @functools.wraps(main)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -217,7 +217,7 @@ def _exit_for_own(error: Exception) -> None:
 
 
 def _exit(code: int, line: str = "") -> NoReturn:
-    """Leave the process with `code`, after printing `line` where anybody still reads it."""
+    """Leave the process with `code`, after printing `line` where it is still read."""
     if line:
         for wording in WORDINGS:
             line = wording(line)

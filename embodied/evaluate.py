@@ -25,7 +25,6 @@ from embodied.factory import make
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from policies.multi_agent.adversary import check_minority
-from policies.multi_agent.mixed_team import Members, MixedTeam, infiltrated, load_team
 from policies.policy import zero_policy
 from policies.training.loading import (
     camera_options,
@@ -35,6 +34,7 @@ from policies.training.loading import (
     suite_policies,
     trial_options,
 )
+from policies.training.mixed_team import Members, MixedTeam, infiltrated, load_team
 
 C = TypeVar("C")
 
@@ -63,7 +63,7 @@ class Settings(Generic[C]):
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own, FILE.py:FUNCTION."""
     instruction: str | None = None
-    """What a policy is told that follows instructions; by default the task's own first instruction."""
+    """Instruction of a policy that follows them; by default the task's own first instruction."""
     held_out_instruction: cli.Rare[bool] = False
     """Tell a policy that knows its task by words (embodied.train --task-encoding words) what it never heard before."""
     wrong_instruction: cli.Rare[bool] = False
@@ -82,7 +82,7 @@ class Settings(Generic[C]):
     """With --adversaries: a policy trained by embodied.train --adversaries, or random, zero, expert. Or one of your
     own, FILE.py:FUNCTION."""
     episodes: int = 256
-    """How many episodes; of a suite, how many of each task."""
+    """Number of episodes; of a suite, of each task."""
     num_envs: int = 256
     """Environments that step together; each contributes the same number of episodes. A suite takes one for each."""
     engine: str | None = None
@@ -92,7 +92,7 @@ class Settings(Generic[C]):
     seed: int = 1000
     """Seed of the starts; training seeds are small numbers."""
     device: str | None = None
-    """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
+    """Device of the policy: cpu, cuda or cuda:N; by default with the engine."""
     calibration: cli.Rare[Path | None] = None
     """Folder that python -m sim2real.calibrate wrote: evaluate on the robot that its log shows."""
     calibration_width: cli.Rare[float] = 1.0
@@ -193,7 +193,7 @@ def run(settings: Settings[Any]) -> int:
 
 
 def check_earns_together(env: Env) -> None:
-    """Refuse tasks whose return is no team's.
+    """Refuse tasks whose return is not a team's.
 
     Raises:
         EmbodiedError: the task has one robot, or sides that earn opposed rewards.
@@ -204,7 +204,7 @@ def check_earns_together(env: Env) -> None:
 
 
 def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -> dict[str, Any]:
-    """What each agent adds to the team's return; prints it, and returns what the JSON says."""
+    """Contribution of each agent to the team's return; prints it, and returns it for the JSON."""
     agents, idle = env.action_shape[1], zero_policy(env.action_size)
     met: set[frozenset[int]] = set()
     with cli.Line("contributions", most_coalitions(agents, settings.contributions)) as line:
@@ -227,12 +227,12 @@ def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -
 
 
 def shift_of(settings: Settings[Any]) -> dict[str, str]:
-    """The option `visual_shift`, where one is asked for."""
+    """The option `visual_shift`, where one is given."""
     return {"visual_shift": settings.visual_shift} if settings.visual_shift else {}
 
 
 def episode_options(settings: Settings[Any]) -> dict[str, Any]:
-    """The options of `make` that say how long episodes are, and how many make up a trial.
+    """The options of `make` that set the length of episodes, and their number in a trial.
 
     Raises:
         EmbodiedError: trials are asked for, of a policy that was trained without.
@@ -249,7 +249,7 @@ def episode_options(settings: Settings[Any]) -> dict[str, Any]:
 
 
 def shifted(eyes: dict[str, Any], settings: Settings[Any]) -> dict[str, Any]:
-    """The options with which a policy sees, and how that is shifted.
+    """The options of a policy's cameras, and how their pictures are shifted.
 
     Raises:
         EmbodiedError: it does not see.
@@ -296,13 +296,13 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
 
 
 def said_of(settings: Settings[Any]) -> dict[str, bool]:
-    """What a policy that follows instructions is told instead of its task's own; nothing where it is told that."""
+    """Options that give a policy another instruction than its task's own; empty where none is set."""
     flags = {name: getattr(settings, name) for name in ("wrong_instruction", "held_out_instruction")}
     return {name: True for name, given in flags.items() if given}
 
 
 def unseen_note(suite: Suite, policy: str) -> str:
-    """Why a policy does badly, or what it must do, where a suite hides something from it."""
+    """Note where a suite hides something from a policy: why it does badly, or what it must do."""
     hides = f"policies of {suite.name} are not shown the {suite.unseen}"
     if policy == "expert":
         return f"{hides}; experts are, so they say how well the tasks can be done, not how well found out"

@@ -14,7 +14,6 @@ import mujoco
 import numpy as np
 import torch
 
-from embodied.core.adr import AutomaticDomainRandomization
 from embodied.core.episode import SEEDS, whole_number
 from embodied.core.initial_states import InitialStates, load
 from embodied.core.randomization import Term
@@ -44,7 +43,6 @@ def make(
     calibration_width: float = 1.0,
     initial_states: Path | None = None,
     initial_states_share: float = 0.5,
-    adr: float | None = None,
     wrappers: Sequence[Callable[[Task[Any]], Task[Any]]] = (),
     cameras: Sequence[str] = (),
     resolution: int | tuple[int, int] = 64,
@@ -62,19 +60,17 @@ def make(
 
     Args:
         name: Task, `family/name`; `python -m embodied.list` prints them.
-        num_envs: How many environments step together.
+        num_envs: Number of environments that step together.
         engine: Physics engine; by default the best that runs the task on this machine.
         seed: Seed of every random draw.
         device: Where torch tensors live; by default with the engine.
         config: The task's config, or one of a type that it extends; `overrides` replace single fields of it.
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
-        calibration: Folder or file that `sim2real.calibrate` wrote: the robot is as its log says.
+        calibration: Folder or file that `sim2real.calibrate` wrote: the robot of its log.
         calibration_width: With `calibration`: every episode's robot is drawn from what the log allows, its standard
             deviations times this factor; 0: always the estimate itself.
         initial_states: File of initial states (see `embodied.core.initial_states`), at which some episodes begin.
-        initial_states_share: With `initial_states`: how many, as a fraction.
-        adr: Automatic domain randomisation: let the physics differ between episodes as much as a policy copes with that
-            succeeds in this share of them (see `embodied.core.adr`); by default as the task draws it.
+        initial_states_share: With `initial_states`: their fraction of all.
         wrappers: Further changes of the task, innermost first, such as `lambda task: task.without(rewards=["spin"])`.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         resolution: With `cameras`: pixels of both sides, or width and height.
@@ -108,8 +104,6 @@ def make(
         task = _kept_wrapper(wrapper, task) if isinstance(wrapper, type) else wrapper(task)
     if initial_states is not None:
         task = InitialStates(task, load(initial_states, task), initial_states_share)
-    if adr is not None:
-        task = _kept_wrapper(AutomaticDomainRandomization, task, adr)
     if episode_steps is not None:
         task = _kept_wrapper(TimeLimit, task, episode_steps)
     if episodes_per_trial is not None:
@@ -127,8 +121,8 @@ def functional(name: str, engine: str | None = None, *, num_envs: int = 1, **opt
         name: Task, `family/name`.
         engine: A fused engine: `rigid` (gradients go through it), `mjx` or `brax`; by default the first of these that
             runs the task.
-        num_envs: How many will step together under `jax.vmap`. Only MJX-Warp wants to know: they share its buffers.
-        **options: What else `make` takes of task and physics: config, engine_options, wrappers, single fields ...
+        num_envs: Number that steps together under `jax.vmap`. Only for MJX-Warp: they share its buffers.
+        **options: Other options of `make` for task and physics: config, engine_options, wrappers, single fields ...
 
     Raises:
         EmbodiedError: as of `make`; the engine is not a fused one, the task runs on none, or cameras were asked for.
@@ -159,11 +153,11 @@ def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task
 
 
 def _as_before(kind: type[Task[Any]], config: Any) -> Task[Any]:
-    """A task of a config: the object of before where there is one, whose compiled programs then serve again."""
-    if getattr(config, "robot", "") or not _is_hashable(config):  # what a file says may have changed
+    """A task of a config: the existing object where there is one, whose compiled programs are then used again."""
+    if getattr(config, "robot", "") or not _is_hashable(config):  # a file's content may have changed
         return kind(config)
     task, model = _kept_task(kind, config)
-    return task if _digest(task.model) == model else kind(config)  # somebody may have changed its numbers
+    return task if _digest(task.model) == model else kind(config)  # its numbers may have been changed
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -194,7 +188,7 @@ def _digest(model: mujoco.MjModel) -> bytes:
 
 
 def engine_for(name: str, task: Task[Any], num_envs: int, options: dict[str, Any]) -> Any:
-    """An engine; of one that is pure functions, the object of before, whose compiled programs then serve again.
+    """An engine; one of pure functions is the existing object, whose compiled programs are then used again.
 
     Raises:
         UnknownNameError, EngineError: as of `make_engine`.
@@ -229,7 +223,7 @@ def default_engine(entry: TaskEntry) -> str:
 
 @functools.cache
 def warn_of_two_devices(jax_sees_gpu: bool) -> None:
-    """Say once that physics and policies will compute on different devices, and what mends it."""
+    """Warn once that physics and policies will compute on different devices, with the fix."""
     sees, blind = ("JAX", "torch") if jax_sees_gpu else ("torch", "JAX")
     where = "policies learn" if jax_sees_gpu else "physics runs"
     mends = "a build of torch for CUDA" if jax_sees_gpu else 'pip install -U "jax[cuda13]"'

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 """Of a listing: `summary`, and the name first."""
+EXPERIMENTAL = "experimental"
+"""Key of a row: whether only `--all` lists it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Settings:
     robots: bool = False
     """List the robots whose models come with the package."""
     all: bool = False
-    """On a terminal, list variants of tasks, too; a pipe always gets all."""
+    """List what is experimental, too: tasks that no policy has learned so far, algorithms that have shown no gain. On a
+    terminal also variants of tasks, which a pipe always gets."""
     robot: Path | None = None
     """With a task for robots of one's own: MJCF or URDF file of the robot that it is described for."""
     json: bool = False
@@ -81,10 +84,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def suites(registry: Registry) -> list[Row]:
-    """Suites; of those of one task, of which there are as many as tasks, the first of each kind stands for all."""
+    """Suites; those of a single task, which are as many as tasks, are represented by the first of each kind."""
     shown = {name.partition(":")[0]: suite for name, suite in reversed([*registry.suites.items()])}
     return [
-        {"suite": name if name == suite.name else f"{name}:TASK", "summary": suite.summary, "tasks": len(suite.tasks)}
+        {
+            "suite": name if name == suite.name else f"{name}:TASK",
+            "summary": suite.summary,
+            "tasks": len(suite.tasks),
+            EXPERIMENTAL: suite.experimental,
+        }
         for name, suite in reversed(shown.items())
     ]
 
@@ -93,7 +101,10 @@ def learners(_: Registry) -> list[Row]:
     """Algorithms of `train`."""
     from policies.registry import ALGORITHMS  # with torch, which the names of tasks do without
 
-    return [{"learner": entry.name, "summary": entry.summary} for entry in ALGORITHMS.values()]
+    return [
+        {"learner": entry.name, "summary": entry.summary, EXPERIMENTAL: entry.experimental}
+        for entry in ALGORITHMS.values()
+    ]
 
 
 def engines(registry: Registry) -> list[Row]:
@@ -107,7 +118,7 @@ def engines(registry: Registry) -> list[Row]:
 
 
 def robots(_: Registry) -> list[Row]:
-    """Robots that come with the package, each in the words with which its file begins."""
+    """Robots that come with the package, each with the introduction of its file."""
     files = [file for root in asset_roots() for file in sorted((root / "robots").glob("*/*.xml"))]
     return [
         {"robot": file.parent.name, "summary": introduction(file), "file": f"robots/{file.parent.name}/{file.name}"}
@@ -128,12 +139,13 @@ LISTINGS: Mapping[str, Callable[[Registry], list[Row]]] = {
     "engines": engines,
     "robots": robots,
 }
-"""Flag -> what it lists."""
+"""Flag -> its listing."""
 
 
 def print_listing(what: str, rows: list[Row], settings: Settings) -> None:
-    """What a flag asks for, or what of it has the words."""
-    kept = [row for row in rows if has_words(" ".join(map(str, row.values())), settings.words)]
+    """Print a flag's listing, or the rows of it that have the words."""
+    listed = [row for row in rows if settings.all or not row.pop(EXPERIMENTAL, False)]
+    kept = [row for row in listed if has_words(" ".join(map(str, row.values())), settings.words)]
     if not kept:
         raise UnknownNameError(
             what.removesuffix("s"), " ".join(settings.words), [next(iter(row.values())) for row in rows]
@@ -141,7 +153,7 @@ def print_listing(what: str, rows: list[Row], settings: Settings) -> None:
     if settings.json:
         print(jsonlib.dumps(kept, indent=2))
         return
-    headings = tuple(name for name in kept[0] if name != "file")
+    headings = tuple(name for name in kept[0] if name not in ("file", EXPERIMENTAL))
     lines = tuple(tuple(str(row[name]) for name in headings) for row in kept)
     cli.show(cli.Table("", lines, headings, prose=(1,), right=(2,) if "tasks" in headings else ()))
 
@@ -165,14 +177,19 @@ def print_suite(suite: Suite, settings: Settings) -> None:
 
 
 def print_tasks(registry: Registry, settings: Settings) -> None:
-    """Tasks whose names or summaries have the words; on a terminal variants only where they are asked for.
+    """Tasks whose names or summaries have the words; on a terminal variants only on request.
 
     Raises:
         UnknownNameError: there are none.
+        EmbodiedError: all of them are experimental.
     """
-    names = [name for name in registry if has_words(f"{name} {registry[name].summary}", settings.words)]
-    if not names:
+    found = [name for name in registry if has_words(f"{name} {registry[name].summary}", settings.words)]
+    if not found:
         raise UnknownNameError("task", " ".join(settings.words), [*registry, *registry.suites])
+    names = [name for name in found if settings.all or not registry[name].experimental]
+    if not names:
+        words = " ".join(settings.words)
+        raise EmbodiedError(f"only experimental tasks have {words!r} in their names or summaries; --all lists them")
     if settings.json:
         print(jsonlib.dumps([outline(name) for name in names], indent=2))
         return
@@ -181,8 +198,9 @@ def print_tasks(registry: Registry, settings: Settings) -> None:
     cli.show(task_table([outline(name) for name in (standard if brief else names)]))
     if not settings.words:
         hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""
+        experimental = "" if settings.all else f", and {len(found) - len(names)} experimental ones (--all)"
         cli.say(
-            f"{len(names)} tasks{hidden}; * with a trained policy",
+            f"{len(names)} tasks{hidden}{experimental}; * with a trained policy",
             "python -m embodied.list TASK   describes one; WORD ... lists those that have the words",
             "python -m embodied.list --suites, --learners, --engines, --robots",
         )
@@ -195,7 +213,7 @@ def task_table(rows: list[Row]) -> cli.Table:
 
 
 def outline(name: str) -> Row:
-    """What the registry knows of a task without importing it."""
+    """Properties of a task that the registry has without importing it."""
     entry = REGISTRY[name]
     return {
         "task": task_names.label(entry.name),
@@ -207,7 +225,7 @@ def outline(name: str) -> Row:
 
 
 def describe(name: str, robot: Path | None = None) -> Row:
-    """Everything about a task, with its usual robot or one of one's own: it is built, but not simulated."""
+    """Everything about a task, with its default robot or the user's: it is built, but not simulated."""
     from embodied.factory import make
 
     own: dict[str, Any] = {} if robot is None else {"robot": str(robot)}
@@ -233,7 +251,7 @@ def describe(name: str, robot: Path | None = None) -> Row:
 
 
 def variation(term: Term) -> dict[str, Any]:
-    """What a variation draws, of JSON's types."""
+    """Ranges of a variation, of JSON's types."""
     ranges = [dataclasses.asdict(drawn) | {"distribution": drawn.distribution.value} for drawn in term.ranges]
     return {"summary": term.summary, "ranges": ranges, "no_range": "" if ranges else term.no_range}
 

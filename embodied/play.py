@@ -20,7 +20,7 @@ from embodied.registry import join_content
 if TYPE_CHECKING:
     from embodied.env.env import Env
     from embodied.env.vec_env import PolicyFunction
-    from embodied.rendering.video import Layout
+    from embodied.viewer.film import Layout
     from policies.training.choices import PolicyCatalogue
 
 
@@ -52,7 +52,7 @@ class Settings(Generic[C]):
     run's own; for a task its newest run below runs/, else shipped, expert, random. A run that is being trained is
     followed as it learns."""
     instruction: str | None = None
-    """What a vision-language-action policy is told; by default the task's own first instruction."""
+    """Instruction of a vision-language-action policy; by default the task's own first instruction."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     cameras: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Settings(Generic[C]):
     seconds: float | None = None
     """Simulated seconds after which the film ends (by default one episode) or the viewer closes (by default never)."""
     layout: str = "grid"
-    """How a film shows several environments: grid, shared (all robots in one scene, the first solid) or one."""
+    """Layout of several environments in a film: grid, shared (all robots in one scene, the first solid) or one."""
     camera: str | None = None
     """The film's camera; by default one that follows the robot."""
     size: tuple[int, int] = (960, 540)
@@ -77,7 +77,7 @@ class Settings(Generic[C]):
     """Agent of a team that you act for, by W S, A D, Q E and a gamepad, which then are the first numbers of its action;
     the policy acts for the others. Who touches nothing acts with zeros: a drone hangs still."""
     nice: int = 0
-    """How much the viewer gives way to other work once its page is open, 0 to 19, as of the command nice."""
+    """Priority that the viewer gives to other work once its page is open, 0 to 19, as of the command nice."""
     port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8080
     """Port of the viewer; the next free one is taken where it is in use."""
     browser: bool = False
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     catalogue, task, policy = chosen(settings)  # first: a name that does not exist is refused without torch or OpenGL
     layout = _layout(settings.layout)
     if settings.video is not None:
-        from embodied.rendering.video import check_kind
+        from embodied.viewer.film import check_kind
 
         check_kind(settings.video)
     if settings.video is not None:
@@ -178,7 +178,7 @@ def named(settings: Settings[Any]) -> tuple[str, str | None]:
 
 
 def chosen(settings: Settings[Any]) -> tuple[PolicyCatalogue, str, str]:
-    """What there is to play, and the task and policy to begin with; says which, where nobody named a policy.
+    """The catalogue of policies, and the task and policy to begin with; prints these where no policy is named.
 
     Raises:
         EmbodiedError: neither a task nor a run, or an engine or policy that does not exist.
@@ -212,7 +212,7 @@ def chosen(settings: Settings[Any]) -> tuple[PolicyCatalogue, str, str]:
 
 def film(settings: Settings[Any], layout: Layout, env: Env, rule: PolicyFunction) -> int:
     """Write the film."""
-    from embodied.rendering.video import Layout, record
+    from embodied.viewer.film import Layout, record
 
     assert settings.video is not None
     made = record(
@@ -237,7 +237,7 @@ def _layout(name: str) -> Layout:
     Raises:
         UnknownNameError: there is no such layout.
     """
-    from embodied.rendering.video import Layout
+    from embodied.viewer.film import Layout
 
     try:
         return Layout(name)

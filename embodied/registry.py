@@ -1,6 +1,6 @@
-"""Names of tasks and suites, and what each stands for. Content registers by a function call; nothing is imported early.
+"""Names of tasks and suites, and their entries. Content registers by a function call; nothing is imported early.
 
-A task of one's own needs no registration: its file names it, `my_task.py:Reach`.
+A user's task needs no registration: its file names it, `my_task.py:Reach`.
 
 Third parties join by an entry point in the group `embodied.tasks` that names a function taking the registry:
 
@@ -44,9 +44,11 @@ class TaskEntry:
     engines: tuple[str, ...]
     """Engines that run it; the first that fits the machine is the default (see `embodied.factory`)."""
     training: str | None = None
-    """Training defaults: a `policies.training.defaults.TrainConfig`."""
+    """Training defaults: a `policies.train_config.TrainConfig`."""
     variant_of: str | None = None
     """The task that `embodied list` shows in place of this one, where many differ in one thing only."""
+    experimental: bool = False
+    """Whether no policy has learned it so far; `embodied list` shows it with `--all` only."""
 
     def load(self) -> type[Task[Any]]:
         """Import the task's class."""
@@ -58,12 +60,12 @@ class TaskEntry:
 
 
 class TaskEncoding(StrEnum):
-    """How a policy of several tasks is told which of them it is in: what joins its observations."""
+    """Encoding of the present task in the observations of a policy of several tasks."""
 
     ONE_HOT = "one-hot"
     """One for each task: 1 for its own, else 0."""
     WORDS = "words"
-    """A sentence that says what is to be done, as a vector."""
+    """The task's instruction, as a vector."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,28 +81,30 @@ class Suite:
     held_out: tuple[str, ...] = ()
     """Tasks that are evaluated only: what was learned is to carry over to them."""
     identified: bool = False
-    """Whether a policy is told which task it is in: one number for each of `tasks` joins its observations, or words."""
+    """Whether observations identify the task: by one number for each of `tasks`, or by words."""
     paraphrases: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    """Task -> further instructions, beside its own, for a policy that is told by words."""
+    """Task -> further instructions, beside its own, for a policy with tasks encoded by words."""
     held_out_paraphrases: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Task -> instructions with which such a policy is evaluated only."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields of the tasks' configs that the suite sets."""
     unseen: str = ""
-    """What its policies are not shown, in the plural, such as goals; only one with memory finds it out."""
+    """Information hidden from its policies, in the plural, such as goals; only one with memory finds it out."""
     train_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields that it sets in training only, such as a list of starts to train on."""
     seed: int = 1000
     """Seed of the starts on which `tasks` are evaluated."""
     held_out_seed: int = 1000
     """Seed of the starts on which `held_out` are."""
+    experimental: bool = False
+    """As of a task."""
     episodes: int = 50
     """Episodes of each task in an evaluation."""
     training: str | None = None
-    """Training defaults: a `policies.training.defaults.TrainConfig`."""
+    """Training defaults: a `policies.train_config.TrainConfig`."""
 
     def instructions(self, task: str) -> tuple[str, ...]:
-        """What a policy that is told by words learns to understand as one of `tasks`."""
+        """Instructions from which a policy with tasks encoded by words learns one of `tasks`."""
         return (*join_content()[task].load().instruction, *self.paraphrases.get(task, ()))
 
     def shared_config(self, *, training: bool) -> Any:
@@ -222,7 +226,7 @@ class Registry:
         return iter(sorted(self._tasks))
 
     def __len__(self) -> int:
-        """How many tasks are registered."""
+        """Number of registered tasks."""
         return len(self._tasks)
 
 
@@ -231,7 +235,7 @@ REGISTRY = Registry()
 
 
 def file_entry(file: OwnFile) -> TaskEntry:
-    """The entry of a task that is named by its file: engines and training defaults are those that the file says.
+    """The entry of a task that is named by its file: engines and training defaults are those of the file.
 
     Raises:
         EmbodiedError: there is no such file, or no such task in it.

@@ -1,6 +1,6 @@
 """`python -m embodied.snapshots`: moments of a teacher's episodes, as initial states to train from.
 
-What takes a policy thousands of tries to stumble upon, a teacher reaches every time: a grasp, a door ajar. Episodes
+A teacher reaches every time what a policy finds only after thousands of tries: a grasp, a door ajar. Episodes
 that begin on its way are solved in a few steps, those before in a few more, and learning works itself back to the
 task's own initial states. The teacher's actions are unused. After SnapshotRL, and Salimans and Chen, arXiv:1812.03381.
 """
@@ -26,7 +26,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, join_content
 from policies.training.loading import load_policy
 
-AFTER = 10  # control steps after success that still count: what it feels like to have arrived
+AFTER = 10  # control steps after success that still count, as moments of arrival
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Settings:
     policy: str = "expert"
     """The teacher: expert, shipped, a run folder or a checkpoint."""
     count: int = 2000
-    """How many moments of each task."""
+    """Number of moments of each task."""
     num_envs: int = 50
     """Episodes that the teacher plays of each task."""
     engine: str | None = None
@@ -78,7 +78,7 @@ def snapshots(env: Env, policy: PolicyFunction, count: int, seed: int = 0) -> In
     Args:
         env: Plays one episode in each environment, from the initial states of `seed`.
         policy: The teacher.
-        count: How many moments.
+        count: Number of moments.
         seed: Of the initial states and of the choice.
 
     Raises:

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def resume_changes(words: list[str]) -> dict[str, Any]:
-    """What a command line with --resume changes of the run's own settings.
+    """Changes of the run's own settings by a command line with --resume.
 
     Raises:
         EmbodiedError: a flag that may not be given anew, a word that belongs to none, or a value of the wrong type.

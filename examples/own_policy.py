@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.env.env import Env
 from tasks.swarm.team.waypoints import EGO_SIZE
 

@@ -14,8 +14,8 @@ import sys
 import tyro
 
 from embodied.errors import guard
+from sim2real.bundles.policies import load
 from sim2real.deployment.operator_stop import OperatorStop
-from sim2real.deployment.policies import load
 from sim2real.robots import registry
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions

@@ -1,4 +1,4 @@
-"""The protocol of a training algorithm, and its errors."""
+"""The protocol of a training algorithm, its errors, and starting from another policy's network."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, VecEnv, vector_sizes
@@ -45,16 +46,38 @@ def require_policy_group(spec: Mapping[str, ObservationSpec]) -> None:
     """Refuse environments whose observation groups have no vector `policy`.
 
     Raises:
-        SettingsError: There is none; says which groups there are.
+        SettingsError: There is none; names the groups that there are.
     """
     if POLICY not in vector_sizes(spec):
         raise SettingsError(f"the environment lacks the observation group '{POLICY}'; it has {', '.join(spec)}")
 
 
+@torch.no_grad()
+def transfer_weights(source: Policy, target: Policy) -> None:
+    """Copy the weights of a policy into a learner's, in place: its parameters are views into an optimiser's vector.
+
+    Raises:
+        MismatchError: Its network is of another kind or shape; names both.
+    """
+    shapes = [
+        {name: tuple(tensor.shape) for name, tensor in policy.network.actor.named_parameters()}
+        for policy in (target, source)
+    ]
+    if shapes[0] != shapes[1] or source.config.activation is not target.config.activation:
+        raise MismatchError(
+            f"cannot start from a policy of kind '{source.kind}' with hidden={source.config.hidden} "
+            f"{source.config.activation} for {source.observation_size} observations and {source.action_size} actions; "
+            f"this learner's is of kind '{target.kind}' with hidden={target.config.hidden} "
+            f"{target.config.activation} for {target.network.actor.sizes}"
+        )
+    for own, given in zip(target.network.actor.parameters(), source.network.actor.parameters(), strict=True):
+        own.copy_(given)
+
+
 class Algorithm(Protocol):
     """Trains a policy on N environments: `collect` (`act` and `record` `unroll` times), then `update`; again and again.
 
-    What builds one has the signature of `policies.registry.Build`. Classes derive from this one.
+    Its constructor has the signature of `policies.registry.Build`. Classes derive from this one.
     """
 
     @property
@@ -76,10 +99,10 @@ class Algorithm(Protocol):
         ...
 
     def take_critic(self, state: Mapping[str, Any]) -> bool:
-        """Begin with the critic of the training that made the policy to begin with, too.
+        """Begin with the critic of the initial policy's training, too.
 
-        A critic that begins untaught, beside a policy that hardly ever fails, does not find out what failing costs
-        before the policy has forgotten how not to.
+        An untrained critic beside a policy that hardly ever fails learns the cost of failures only after the policy
+        has forgotten how to avoid them.
 
         Args:
             state: What `state` of that training's algorithm returned.

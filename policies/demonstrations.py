@@ -13,7 +13,7 @@ from embodied import cli
 from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, guard
-from policies.imitation.demonstrations import (
+from policies.data.demonstrations import (
     Demonstrator,
     NoisyDemonstrator,
     RecordedActor,
@@ -24,7 +24,7 @@ from policies.imitation.demonstrations import (
     record_actor,
     save,
 )
-from policies.imitation.interventions import Source
+from policies.data.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Settings:
     after: Path | None = None
     """File of an earlier recording, which the new one begins with."""
     episodes: int = 100
-    """How many episodes; of a team, what each agent saw, did and earned is one of its own in the file."""
+    """Number of episodes; for a team, what each agent saw, did and earned is one of its own in the file."""
     failures: bool = False
     """Keep episodes that never succeed too."""
     noise: float = 0.0
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _actor(settings: Settings, world: Env, env: VecEnv) -> RecordedActor:
-    """Who acts in the rows of `env`: the environments of `world`, or all their agents."""
+    """Actor in the rows of `env`: the environments of `world`, or all their agents."""
     from policies.training.loading import load_policy
 
     def rule(name: str) -> PolicyFunction:

@@ -1,4 +1,4 @@
-"""What a robot runs: an actor with the statistics that normalise its observations.
+"""Policy of a robot: an actor with the statistics that normalise its observations.
 
 A policy is stored as names and numbers, from which evaluation, the viewer, export and hardware rebuild it without
 any of the training code.
@@ -21,16 +21,16 @@ from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import StructuredActor
+from policies.networks.structured.actor import StructuredActor
 
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
-"""What a stored policy of each architecture is called."""
+"""Kind of a stored policy by its architecture."""
 SQUASHED = "squashed-mlp"
-"""What a stored policy is called whose actions a tangent bounds."""
+"""Kind of a stored policy whose actions a hyperbolic tangent bounds."""
 
 
 class ActingEnv(Protocol):
-    """What a policy asks of the environments that it acts in."""
+    """Requirements of a policy on the environments that it acts in."""
 
     @property
     def episode_length(self) -> Tensor:
@@ -92,7 +92,7 @@ class Policy:
 
     @property
     def kind(self) -> str:
-        """What it is called where it is stored."""
+        """Kind under which it is stored."""
         if isinstance(self.network.actor, StructuredActor):
             return self.network.actor.kind
         return SQUASHED if self.squashed else KINDS[self.config.architecture]
@@ -124,7 +124,7 @@ class Policy:
 
     @property
     def memory(self) -> int:
-        """Numbers that it remembers from one control step to the next: its hidden state; 0 of most."""
+        """Numbers that it remembers from one control step to the next: its hidden state; 0 for most."""
         return self.config.memory
 
     def acting_in(self, env: ActingEnv) -> PolicyFunction:
@@ -187,7 +187,7 @@ class Policy:
         return self.network.sample(obs, noise)
 
     def explored(self, mean: Tensor) -> Tensor:
-        """Actions around a recurrent actor's means (N, A), after `stochastic`; any other's are what they are."""
+        """Actions around a recurrent actor's means (N, A), after `stochastic`; any other's are unchanged."""
         actor = self.network.actor
         if self._generator is None or not isinstance(actor, RecurrentActor):
             return mean
@@ -259,7 +259,7 @@ class RememberingPolicy:
     """A policy that remembers in one set of environments, with what it remembers of each; a `PolicyFunction`."""
 
     def __init__(self, policy: Policy, env: ActingEnv) -> None:
-        """Take a policy, which may go on learning, and the environments, of which it asks who begins an episode."""
+        """Take a policy, which may go on learning, and the environments, which show where an episode begins."""
         actor = policy.network.actor
         if not isinstance(actor, RecurrentActor):
             raise EmbodiedError(f"a policy of kind '{policy.kind}' remembers nothing; expected a recurrent one")
@@ -318,7 +318,7 @@ def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tens
 
 
 OTHERS = {
-    "squashed-pixels": ("policies.off_policy.svea.policy", "PixelPolicy"),
+    "squashed-pixels": ("policies.pixel_policy", "PixelPolicy"),
     "vla": ("policies.vla.policy", "VLAPolicy"),
 }
 """Kinds that `policies.policy.Policy` does not know -> module and class, which are imported when one is met."""

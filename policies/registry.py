@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from embodied.env.vec_env import ObservationSpec, VecEnv
     from embodied.math.symmetry import Mirror
     from policies.algorithm import Algorithm
-    from policies.training.defaults import TrainConfig
+    from policies.train_config import TrainConfig
 
 DEFAULT = "ppo"
 
 
 class Build(Protocol):
-    """What builds an algorithm; a class that derives from `Algorithm` with this constructor is one."""
+    """Constructor of an algorithm; a class that derives from `Algorithm` with this constructor is one."""
 
     def __call__(
         self,
@@ -59,13 +59,15 @@ class AlgorithmEntry:
     of_teams: bool = False
     """Whether it learns a team's agents together, by what all of them see and do."""
     of_sides: bool = False
-    """Of those: whether each agent learns from its own reward, as it must in a game of opposed sides."""
+    """Whether each agent of such a team learns from its own reward, as it must in a game of opposed sides."""
     imitate_expert: str | None = None
-    """What makes a policy to begin with from a task's scripted expert, if anything."""
+    """Function that makes an initial policy from a task's scripted expert, if there is one."""
     num_envs: int | None = None
-    """Environments that suit it; None: what the task says."""
+    """Environments that suit it; None: the task's default."""
     steps: int | None = None
-    """Environment steps that suit it; None: what the task says."""
+    """Environment steps that suit it; None: the task's default."""
+    experimental: bool = False
+    """Whether it has shown no gain over another one so far; `embodied list` shows it with `--all` only."""
 
     @property
     def config_type(self) -> type[Any]:
@@ -93,11 +95,11 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
             num_envs=16,
         ),
         AlgorithmEntry(
-            "idql", "policies.off_policy.idql.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
-            num_envs=16,
+            "idql", "policies.off_policy.idql:IDQLConfig", _OFF_POLICY, "implicit Q-learning, diffusion policy",
+            num_envs=16, experimental=True,
         ),
         AlgorithmEntry(
-            "svea", "policies.off_policy.svea.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
+            "svea", "policies.off_policy.svea:SVEAConfig", _OFF_POLICY, "sac from augmented images",
             needs_images=True, num_envs=16, steps=100_000,
         ),
         AlgorithmEntry(
@@ -116,7 +118,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
         AlgorithmEntry(
             "hasac", "policies.multi_agent.hasac:HASACConfig", _OFF_POLICY, "sac of a team, agent after agent",
-            of_teams=True, num_envs=64,
+            of_teams=True, num_envs=64, experimental=True,
         ),
         AlgorithmEntry(
             "happo", "policies.multi_agent.happo:HAPPOConfig", "policies.multi_agent.happo:HAPPO",
@@ -124,11 +126,11 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
         AlgorithmEntry(
             "matd3", "policies.multi_agent.matd3:MATD3Config", _OFF_POLICY, "td3 of a team, a reward of each agent",
-            of_teams=True, of_sides=True, num_envs=64,
+            of_teams=True, of_sides=True, num_envs=64, experimental=True,
         ),
         AlgorithmEntry(
             "qmix", "policies.multi_agent.qmix:QMIXConfig", _OFF_POLICY, "a team's Q-value of its agents' utilities",
-            of_teams=True, num_envs=64,
+            of_teams=True, num_envs=64, experimental=True,
         ),
         AlgorithmEntry(
             "td3", "policies.off_policy.td3:TD3Config", _OFF_POLICY, "off-policy, deterministic, twin critics",

@@ -3,7 +3,7 @@
 python -m sim2real.calibrate LOG --robot go1 --out twin/
 
 Reads a log (MCAP, CSV, Parquet), estimates friction, inertia, delay and the like, and writes `calibration.json` and a
-page that says how sure each value is, what the log cannot tell, and how much better the twin follows a part of the log
+page with the interval of each value, what the log leaves open, and how much better the twin follows a part of the log
 that was kept back.
 """
 
@@ -40,12 +40,12 @@ from sim2real.twins.own_robot import Groups
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
 EXIT_DOUBTFUL = 1
-"""A result was written that nobody should train on."""
+"""Exit code of a result that should not be trained on."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How a log is used."""
+    """Settings of a calibration."""
 
     free: tuple[str, ...] = ()
     """Parameters to estimate besides the usual ones; patterns such as "*.strength"."""
@@ -156,7 +156,7 @@ def at_bounds(known: Sequence[Parameter], fit: gauss_newton.Fit) -> list[str]:
 
 
 def elsewhere(known: Sequence[Parameter], values: np.ndarray, fit: gauss_newton.Fit) -> np.ndarray:
-    """(all,) where to begin again: what ran into a bound begins half way to the other one."""
+    """(all,) start of a second fit: values at a bound begin half way to the other one."""
     begin = values.copy()
     names = at_bounds(known, fit)
     for i, value in zip(fit.free, fit.values, strict=True):
@@ -209,13 +209,13 @@ def held_out(
 
 
 def refuse(log: Log, twin: Twin, command: Command) -> None:
-    """Raise a `CalibrationError` that says in one line what would make a calibration from this log wrong."""
+    """Raise a `CalibrationError` that names in one line what would make a calibration from this log wrong."""
     limits = limits_of(command.robot)
     used = ("", "command", *(output.channel for output in twin.outputs))
     found = [finding for finding in preflight(log, limits) if finding.channel.partition(".")[0] in used]
     errors = [finding for finding in found if finding.severity is Severity.ERROR]
     still = [finding for finding in errors if finding.check == "excitation"]
-    # A joint that stands still is not identified, and the page says so; where nothing moves there is nothing to say.
+    # A joint that stands still is not identified, as the page reports; where nothing moves there is nothing to report.
     if limits.names and len(still) < len(log["joint_pos"].names):
         errors = [finding for finding in errors if finding not in still]
     if errors:

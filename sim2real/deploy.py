@@ -15,11 +15,10 @@ import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
+from sim2real.bundles.policies import load
 from sim2real.contract.contract import Contract, DeployablePolicy
-from sim2real.deployment.controllers import command_size
 from sim2real.deployment.loop import Loop, LoopSettings, Progress
 from sim2real.deployment.operator_stop import OperatorStop
-from sim2real.deployment.policies import load
 from sim2real.deployment.record import Report
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.deployment.team import run_together
@@ -61,15 +60,15 @@ class Settings(Generic[O]):
     bundle: tyro.conf.Positional[str]
     """A bundle's folder; or a task whose shipped policy is tried without one."""
     robot: str = DEFAULT_ROBOT
-    """What to run it on; its options follow below."""
+    """Robot to run it on; its options follow below."""
     seconds: float = 10.0
     """s that the policy runs."""
     command: tuple[float, ...] = ()
-    """What the operator wants, in the contract's order: of the joystick tasks forward m/s, left m/s, turn left rad/s;
-    of hover the point x, y, z in m; of others what their contract's step is told. By default zeros; of a point the
-    middle of the workspace; of a step what the simulated task draws."""
+    """Operator's command, in the contract's order: for the joystick tasks forward m/s, left m/s, turn left rad/s;
+    for hover the point x, y, z in m; for others the contract's `commands`. By default zeros; for a point the
+    middle of the workspace; for a step what the simulated task draws."""
     instruction: str = ""
-    """What a policy that follows instructions is told; by default the first it was trained on for its task."""
+    """The instruction of a policy that follows one; by default the first it was trained on for its task."""
     readings: cli.Rare[str] = ""
     """`module:callable` that says what the robot does not measure, such as the place of an object: called with every
     measurement, it returns numbers by the names of the step's inputs."""
@@ -98,11 +97,11 @@ class Result:
     reports: tuple[Report, ...]
     """Of each robot."""
     task: TaskResult | None
-    """None of hardware."""
+    """None for hardware."""
 
     @property
     def report(self) -> Report:
-        """Of the robot; of a team, of the first that was latched, or of its first."""
+        """Of the robot; for a team, of the first that was latched, or of its first."""
         return next((report for report in self.reports if report.reason), self.reports[0])
 
     @property
@@ -153,7 +152,7 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
         robots = robot.team or (robot,)
         if robot.team and settings.command:
             raise EmbodiedError(
-                f"--command {settings.command}: the {len(robots)} robots of a team are told by their task"
+                f"--command {settings.command}: the {len(robots)} robots of a team get theirs from their task"
             )
         if settings.readings:
             robots = tuple(EstimatedRobot(one, load_estimator(settings.readings)) for one in robots)
@@ -161,7 +160,7 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
             stack.callback(one.close)
         robots[0].prepare(command)
         watch = ProgressLine(stack.enter_context(cli.Line(settings.robot, settings.seconds)))
-        # No pause for garbage while a robot waits: what exists by now is not looked at again.
+        # No garbage collection while a robot waits: objects that exist by now are not scanned again.
         gc.collect()
         gc.freeze()
         stack.callback(gc.unfreeze)
@@ -207,34 +206,29 @@ class ProgressLine:
 def commanded(contract: Contract, command: tuple[float, ...]) -> np.ndarray:
     """The operator's command (k,), by default the middle of what the policy was trained on.
 
+    Empty without a command whose ranges are stated: then the robot or its estimator gives it.
+
     Raises:
         EmbodiedError: another number of values, or one that the policy was not trained for.
     """
-    if contract.step is not None:
-        size = command_size(contract)
-        if command and len(command) != size:
-            told = ", ".join(f"{one.name} ({one.size}: {one.meaning})" for one in contract.step.told) or "nothing"
-            raise EmbodiedError(f"--command has {len(command)} values; expected {size}: {told}")
-        return np.array(command, float)
-    named = ", ".join(contract.command) or "nothing"
+    numbers, size = contract.command, contract.command_size
     if not command:
-        box = np.array(contract.workspace, float).reshape(-1, 2)
-        return (
-            box.mean(axis=1)
-            if contract.command and contract.command[0].endswith(" m")
-            else np.zeros(len(contract.command))
-        )
-    if len(command) != len(contract.command):
-        raise EmbodiedError(f"--command has {len(command)} values; expected {len(contract.command)}: {named}")
-    for name, value, (low, high) in zip(contract.command, command, contract.command_ranges, strict=True):
-        if not low <= value <= high:
-            raise EmbodiedError(f"--command: {name} is {value}; the policy was trained within [{low:g}, {high:g}]")
+        return np.array([(number.lower + number.upper) / 2 for number in numbers])
+    if len(command) != size:
+        known = ", ".join(f"{one.name} ({one.size}: {one.meaning})" for one in contract.step.commands) or "nothing"
+        raise EmbodiedError(f"--command has {len(command)} values; expected {size}: {known}")
+    for number, value in zip(numbers, command, strict=False):
+        if not number.lower <= value <= number.upper:
+            raise EmbodiedError(
+                f"--command: {number.name} is {value} {number.unit}; the policy was trained within "
+                f"[{number.lower:g}, {number.upper:g}]"
+            )
     return np.array(command, float)
 
 
 @contextlib.contextmanager
 def recorder(settings: Settings[Any], contract: Contract, robots: int, number: int) -> Iterator[Any]:
-    """Where a robot's cycles are logged: `run.mcap`, of a team `run-0.mcap`, `run-1.mcap` ...; None without a log."""
+    """Log of a robot's cycles: `run.mcap`, for a team `run-0.mcap`, `run-1.mcap` ...; None without a log."""
     if settings.log is None:
         yield None
         return

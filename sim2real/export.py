@@ -14,7 +14,6 @@ from typing import Any
 
 from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
-import numpy as np
 import torch
 import tyro
 
@@ -26,33 +25,31 @@ from embodied.registry import TaskEncoding, join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json, override
-from embodied.storage.files import TEMPORARY, embodied_version, read_file, seal, sync_folder, unseal, write_synced
+from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, write_synced
 from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.policy import Policy
 from policies.training.loading import RUNS, open_checkpoint, policy_from_checkpoint
 from policies.vla.policy import VLAPolicy
-from sim2real.bundles import bundle, c_code, crazyflie_code, onnx_graph
+from sim2real.bundles import bundle, c_code
 from sim2real.bundles import files as bundle_files
-from sim2real.bundles.network import ExportError, Network
-from sim2real.bundles.planner.network import SEEING, PlannerNetwork
-from sim2real.bundles.readme import readme
-from sim2real.bundles.step import contents as step_bundle
-from sim2real.contract import document
+from sim2real.bundles.contents import contents
+from sim2real.bundles.files import ExportError
+from sim2real.bundles.planner.network import SEEING
 from sim2real.contract.contract import Contract
-from sim2real.contract.describe import describe, is_whole_step
-from sim2real.contract.describe_step import describe_step
-from sim2real.graphs.from_torch import PolicyNodes
+from sim2real.graphs.describe import describe
 from sim2real.graphs.identified import IdentifiedPolicy
+from sim2real.graphs.onnx_check import onnx_package
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Export a policy for a robot.
 
-    Writes a folder with the network as ONNX and as C, the contract (joint order, units, default pose, gains, rates,
-    observation terms, limits), golden vectors and a README to deploy from. It is verified before it gets its name.
-    Examples:
+    Writes a folder with the whole control step, from measurements to targets, as ONNX and as C, the contract (joint
+    order, units, default pose, gains, rates, observation terms, limits), golden steps and a README to deploy from. It
+    is verified before it gets its name. Examples:
 
         python -m sim2real.export locomotion/go1-joystick-flat --out go1/
         python -m sim2real.export runs/swarm/hover/20261121-103000 --out hover/
@@ -75,15 +72,16 @@ class Settings:
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "sim2real.export")
     check_place(settings.out)
+    onnx_package()
     policy, task, path = trained(settings.policy, settings.robot, settings.task)
     name = task_names.label(path)  # a bundle goes to other machines, with other folders
-    made = written(settings.out, policy, task, name)
+    made = write(settings.out, policy, task, name)
     rows = {
         "task": name,
         "robot": robot_of(made.contract),
         "observation": f"{made.contract.observation_size} numbers, {made.contract.control_hz:g} times a second",
         "action": f"{len(made.contract.actuators)} targets",
-        "ONNX": f"verified with {len(made.golden.target)} golden vectors",
+        "ONNX": f"verified with {made.golden.count} golden steps",
         "C99": c_code.prove(settings.out) or "not verified here: no C compiler found",
         **bundle.planner_rows(made.contract),
         "sha256": made.sha256[:16],
@@ -97,21 +95,12 @@ def robot_of(contract: Contract) -> str:
     return contract.robot if contract.model is None else f"{contract.robot}, of {Path(contract.model.path).name}"
 
 
-def written(out: Path, policy: Any, task: Task[Any], name: str) -> bundle.Bundle:
-    """A bundle of any policy, in the form that suits it; as `write`."""
-    if (seeing := SEEING.get(type(policy))) is not None:
-        return write_planner(out, seeing(policy, task, name), task, name)
-    if is_whole_step(task) or policy.memory:
-        return write_step(out, policy, task, name)
-    return write(out, policy, describe(task, name))
-
-
 def trained(name: str, robot: Path | None = None, task: str | None = None) -> tuple[Any, Task[Any], str]:
     """The policy that a command line means, its task as it was trained, and the task's name.
 
     Args:
         name: A run, a checkpoint or a task.
-        robot: Where the model file of a robot of one's own lies now.
+        robot: Where the model file of a user's robot lies now.
         task: Which one, of a policy of many.
 
     Raises:
@@ -139,7 +128,7 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
 
 
 def one_of(checkpoint: Checkpoint, known: Sequence[str], task: str | None) -> str:
-    """The task that was asked for, of those that a policy was trained on."""
+    """The requested task, of those that a policy was trained on."""
     if task is None:
         raise ExportError(f"'{checkpoint.path}' holds a policy of many tasks; say which by --task: {listing(known)}")
     if task not in known:
@@ -176,65 +165,45 @@ def task_of(checkpoint: Checkpoint, name: str, robot: Path | None = None) -> Tas
     return kind(config if robot is None else override(config, {"robot": str(robot)}))
 
 
-def write(out: Path, policy: Policy, contract: Contract) -> bundle.Bundle:
+def write(out: Path, policy: Any, task: Task[Any], name: str) -> bundle.Bundle:
     """Write a bundle, verify it, and only then give it its name.
 
     Args:
         out: The folder; a bundle that is there is replaced.
         policy: On any device.
-        contract: What it expects of the robot.
+        task: As it was trained.
+        name: What it is called.
 
     Returns:
         The bundle as it was read back.
 
     Raises:
-        EmbodiedError: the policy cannot be exported or does not fit the contract, or the folder is in use.
+        EmbodiedError: task or policy cannot be exported or do not fit together, or the folder is in use.
     """
     check_place(out)
-    check_fit(policy, contract)
-    files, digest = contents(Network.of(policy), contract, golden_vectors(policy, contract))
-    return finished(out, files, contract, digest)
+    onnx_package()
+    if (seeing := SEEING.get(type(policy))) is not None:
+        network = seeing(policy, task, name)
+        described = describe(task, name, group=network.group, planner=network.planner)
+        return finished(out, *contents(described, network=network), described.contract)
+    described = describe(task, name, nodes_of(policy))
+    return finished(out, *contents(described, policy), described.contract)
 
 
-def write_step(out: Path, policy: Policy, task: Task[Any], name: str) -> bundle.Bundle:
-    """Write a bundle with the whole control step of a task; as `write`.
-
-    Args:
-        out: The folder; a bundle that is there is replaced.
-        policy: On any device.
-        task: As it was trained.
-        name: What it is called.
+def nodes_of(policy: Policy) -> PolicyNodes:
+    """Translation of a policy into nodes of a step.
 
     Raises:
-        EmbodiedError: task or policy cannot be exported, or the folder is in use.
+        ExportError: it reads what no step gives it, or its numbers are not finite.
     """
-    check_place(out)
     if policy.group != POLICY:
         raise ExportError(f"the policy reads '{policy.group}'; a step hands it '{POLICY}'")
-    described = describe_step(task, name, PolicyNodes(policy))
-    files, digest = step_bundle.contents(described, policy)
-    return finished(out, files, described.contract, digest)
+    if not all(torch.isfinite(tensor).all() for tensor in policy.network.state_dict().values()):
+        raise ExportError("the policy holds numbers that are not finite; its training diverged")
+    return PolicyNodes(policy)
 
 
-def write_planner(out: Path, network: PlannerNetwork, task: Task[Any], name: str) -> bundle.Bundle:
-    """Write a bundle of a policy that sees: its network, and the control step that its actions go through.
-
-    Args:
-        out: The folder; a bundle that is there is replaced.
-        network: The policy's.
-        task: As it was trained.
-        name: What it is called.
-
-    Raises:
-        EmbodiedError: task or policy cannot be exported, or the folder is in use.
-    """
-    check_place(out)
-    described = describe_step(task, name, group=network.group, planner=network.planner)
-    files, digest = step_bundle.contents(described, network=network)
-    return finished(out, files, described.contract, digest)
-
-
-def finished(out: Path, files: Mapping[str, bytes], contract: Contract, digest: str) -> bundle.Bundle:
+def finished(out: Path, files: Mapping[str, bytes], digest: str, contract: Contract) -> bundle.Bundle:
     """A bundle's files under its name, once they were verified."""
     out = Path(os.path.abspath(out))
     temporary = out.with_name(f"{TEMPORARY}{out.name}-{uuid.uuid4().hex[:8]}")
@@ -253,7 +222,7 @@ def finished(out: Path, files: Mapping[str, bytes], contract: Contract, digest: 
 
 
 def exchange(temporary: Path, out: Path) -> None:
-    """Give a finished folder its name; what bore it before is removed afterwards."""
+    """Give a finished folder its name; the former folder of that name is removed afterwards."""
     old = temporary.with_name(f"{temporary.name}-old")
     if out.exists():
         out.rename(old)
@@ -273,45 +242,8 @@ def check_place(out: Path) -> None:
         raise ExportError(f"--out '{out}' is the folder that this runs in, which would be replaced; choose another")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    try:
-        unseal(read_file(out / bundle_files.MANIFEST), bundle_files.FORMAT, "bundle")
-    except (OSError, ValueError):
-        raise ExportError(f"'{out}' exists and is no bundle; it is left alone. Choose another --out") from None
-
-
-def check_fit(policy: Policy, contract: Contract) -> None:
-    """Raise an `ExportError` where a policy does not read what the contract observes, or give what it takes."""
-    sizes = contract.observation_size, contract.action_size
-    if policy.group != POLICY or (policy.observation_size, policy.action_size) != sizes:
-        raise ExportError(
-            f"the policy reads {policy.observation_size} numbers of '{policy.group}' and gives {policy.action_size} "
-            f"actions; the contract of '{contract.task}' has {sizes[0]} of '{POLICY}' and {sizes[1]}"
-        )
-
-
-def golden_vectors(policy: Policy, contract: Contract) -> bundle.Golden:
-    """What torch makes of the network's golden observations."""
-    observation = Network.of(policy).golden_observations()
-    device = policy.network.observation_mean.device
-    action = policy(torch.from_numpy(observation).to(device)).cpu().numpy()
-    return bundle.Golden(observation, action, contract.target(action).astype(np.float32))
-
-
-def contents(network: Network, contract: Contract, vectors: bundle.Golden) -> tuple[dict[str, bytes], str]:
-    """File name -> content of a bundle, but for its manifest; and the policy's digest."""
-    text = document.contract_text(contract)
-    digest = network.digest(text)
-    code = c_code.sources(network, contract, vectors, digest)
-    texts = {
-        bundle_files.CONTRACT: text,
-        bundle_files.GOLDEN: bundle.write_golden(contract, vectors),
-        bundle_files.README: readme(contract, network, digest),
-        **code,
-        **crazyflie_code.sources(network, contract, vectors, code, digest),
-    }
-    files = {name: content.encode() for name, content in texts.items()}
-    files[bundle_files.ONNX] = onnx_graph.serialised(onnx_graph.build(network, contract, text))
-    return dict(sorted(files.items())), digest
+    if not bundle_files.is_bundle(out):
+        raise ExportError(f"'{out}' exists and is no bundle; it is left alone. Choose another --out")
 
 
 def manifest(files: Mapping[str, bytes], contract: Contract, digest: str) -> bytes:

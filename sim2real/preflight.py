@@ -66,7 +66,7 @@ def preflight(log: Log, limits: Limits | None = None) -> tuple[Finding, ...]:
 
 
 def uncalibratable(log: Log, robot: str) -> Iterator[Finding]:
-    """What `sim2real.calibrate` itself says of a log that it cannot use: joints or channels that lack, its length."""
+    """Reasons why `sim2real.calibrate` cannot use a log: missing joints or channels, its length."""
     if not (is_file(robot) or robot in ROBOTS):
         return
     try:
@@ -84,7 +84,7 @@ def uncalibratable(log: Log, robot: str) -> Iterator[Finding]:
 
 
 def table(log: Log, findings: tuple[Finding, ...]) -> cli.Table:
-    """What the log holds, and a row for each finding."""
+    """Content of the log, and a row for each finding."""
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     start, end = log.span
     rates = ", ".join(f"{name} {channel.rate:.0f} Hz" for name, channel in log.channels.items())
@@ -102,7 +102,7 @@ def table(log: Log, findings: tuple[Finding, ...]) -> cli.Table:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    """Check as the command line says; returns the exit code, 1 where there are errors."""
+    """Check as the command line requests; returns the exit code, 1 where there are errors."""
     settings = cli.parse(Settings, arguments, "sim2real.preflight")
     is_mcap = settings.log.suffix.lower() == ".mcap"
     # An unfinished file is a finding here, not the end.

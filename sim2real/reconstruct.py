@@ -44,10 +44,10 @@ class Settings:
     camera: Path
     """File that python -m sim2real.cameras.calibrate_hand_eye --parent base wrote: lens, and place beside the robot."""
     blocks: tuple[str, ...]
-    """What to look for, each NAME=COLOUR, NAME=COLOUR:EDGE or NAME=COLOUR:LENGTHxWIDTHxHEIGHT, edges in m as it lies;
+    """Blocks to find, each NAME=COLOUR, NAME=COLOUR:EDGE or NAME=COLOUR:LENGTHxWIDTHxHEIGHT, edges in m as it lies;
     without any it is a cube whose edge is found, too. Colours: red, orange, yellow, green, cyan, blue, purple."""
     out: Path = Path("layout")
-    """Where to write, without the ending."""
+    """Path of the results, without the ending."""
     base: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """x, y, z (m) and yaw (degrees) of the robot's base in the world; the table tasks' Panda: 0 0.12 0.175 90."""
     table: float = 0.0
@@ -85,7 +85,7 @@ def placed(file: cameras.Document, settings: Settings) -> np.ndarray:
     """(4, 4) camera_to_world.
 
     Raises:
-        CameraError: the file does not say where the camera stands, or it moves with the hand.
+        CameraError: the file does not hold the pose of the camera, or it moves with the hand.
     """
     if file.mount is None or file.mount.parent is not Parent.BASE:
         where = "on the hand" if file.mount is not None else "nowhere"

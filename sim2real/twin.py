@@ -1,7 +1,7 @@
 """`python -m sim2real.twin`: sweep a task's initial states in batch, map where a policy fails, and train from there.
 
 The twin is the task itself, with what a calibration changed in it. One episode from each of many initial states; what
-tells the failed ones apart; a buffer of the same initial states, drawn as often as they are risky; the few that a
+distinguishes the failed ones; a buffer of the same initial states, drawn as often as they are risky; the few that a
 person should demonstrate. After TwinRL (arXiv:2602.09023), whose own sweep is unpublished.
 """
 
@@ -48,11 +48,11 @@ class Settings:
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own, FILE.py:FUNCTION."""
     episodes: int = 1024
-    """How many episodes, each from an initial state of its own."""
+    """Number of episodes, each from an initial state of its own."""
     falls: bool = False
     """Count episodes that failed (fell, crashed) instead of all that ended without success."""
     demonstrate: int = 5
-    """How many initial states to propose for a demonstration."""
+    """Number of initial states to propose for a demonstration."""
     robot: Path | None = None
     """Model file of a robot of one's own, for tasks that take one."""
     calibration: Path | None = None

@@ -1,7 +1,7 @@
 """`python -m sim2real.twin_rl`: reinforcement learning on a target, made short by a twin of it in simulation.
 
 After TwinRL (arXiv:2602.09023), whose own training in the twin is unpublished. The target here is the same task on an
-engine that is not the twin's, with parameters that the twin is not told.
+engine that is not the twin's, with parameters that are unknown to the twin.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Settings:
     out: Path
     """Folder for all that is made."""
     region: tuple[str, ...]
-    """Where is demonstrated: conditions NAME<VALUE or NAME>VALUE on initial states, by the names of failure maps."""
+    """Region of demonstrations: conditions NAME<VALUE or NAME>VALUE on initial states, by the names of failure maps."""
     parts: tuple[Part, ...] = tuple(Part)
-    """What the twin gives to the training on the target; none: there is no twin."""
+    """Parts of the twin that the training on the target uses; none: there is no twin."""
     twin_engine: cli.Rare[str] = "mujoco"
     """Physics engine of the twin."""
     target_engine: cli.Rare[str] = "pybullet"
@@ -110,7 +110,7 @@ class Settings:
 
     @property
     def plan(self) -> Plan:
-        """What is made before the target's learner begins."""
+        """Plan of the files that are made before the target's learner begins."""
         names = [field.name for field in dataclasses.fields(Plan)]
         return Plan(**{name: getattr(self, name) for name in names})
 
@@ -165,7 +165,7 @@ def prepare(plan: Plan, parts: frozenset[Part]) -> None:
 
 
 def on_target(settings: Settings, plan: Plan, parts: frozenset[Part]) -> dict[str, Any]:
-    """Train on the target and say how it went."""
+    """Train on the target and return the result."""
     evaluated = plan.evaluation(settings.evaluate_episodes, settings.seed + EVALUATION_SEED)
     mapped = Part.MAP in parts and plan.helped > 0
     starts = stages.starts_of(plan, evaluated.env.task.unwrapped) if mapped else None

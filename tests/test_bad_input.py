@@ -27,8 +27,8 @@ from embodied.storage import checkpoints
 from embodied.storage.files import read_file, require_regular
 from embodied.storage.metrics import Metrics
 from embodied.storage.runs import Run
-from policies.imitation import demonstrations
-from policies.off_policy.replay_buffer import Transitions
+from policies.data import demonstrations
+from policies.data.replay_buffer import Transitions
 from policies.training.loading import shipped_path
 from sim2real import export
 

@@ -124,7 +124,7 @@ def units_for(*names: str, limit: float = 1e9) -> tuple[str, ...]:
 def test_a_change_reaches_the_tests_that_know_it() -> None:
     assert "tests/policies/off_policy/test_sac.py" in units_for("policies/off_policy/sac.py")
     assert "tests/policies/ppo/test_gae.py" not in units_for("policies/off_policy/sac.py")
-    own = units_for("tasks/swarm/coverage.py")
+    own = units_for("tasks/swarm/multi/coverage.py")
     assert own[0] == "tests/tasks/test_contract.py[swarm/coverage]"
     assert len(own) < 20
     assert units_for("tests/policies/ppo/test_gae.py") == ("tests/policies/ppo/test_gae.py",)

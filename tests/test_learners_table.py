@@ -20,7 +20,7 @@ from benchmarks.learners.sparse import OFF_POLICY, SPARSE
 from benchmarks.learners.sparse_task import HOLD, demonstrated, sparse_environment
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError, UnknownNameError
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.registry import ALGORITHMS
 from policies.training.loading import load_policy
 from tests.kit.task_file import WITH_EXPERT, registered

@@ -12,7 +12,7 @@ import pytest
 from embodied.registry import join_content
 from policies.training import launch
 from sim2real.bundles import bundle
-from sim2real.contract.describe import describe
+from sim2real.graphs.describe import describe
 from tests.documents.snippets import Block, blocks_of, commands_of, directive, run_python
 from tests.kit.robots import quadruped
 
@@ -49,7 +49,7 @@ def test_the_commands_take_what_those_before_have_made(tmp_path: Path) -> None:
     settings = launch.parse(entry, [str(tmp_path / "own.urdf") if word == robot else word for word in trained[2:]])
     task = entry.load()(settings.config)
     assert task.action_size == 8
-    assert describe(task, trained[2]).action_size == 8
+    assert describe(task, trained[2]).contract.action_size == 8
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""docs/results.md and the figures in README and docs are what the JSON files say, and every file has a row."""
+"""docs/results.md and the figures in README and docs are what the JSON files say; on the site every file has a row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.results_page import figures, tables
-from benchmarks.results_page.page import PAGE, page
+from benchmarks.results_page.page import FOLDER, PAGE, SECTIONS, page, site_pages
 from benchmarks.results_page.records import LINK, read
+from tests.kit.budget import sharing
 
 RECORD = {
     "success": 0.856, "success_low": 0.8331, "success_high": 0.8784, "train_seconds": 120.0, "steps": 3_612_672,
@@ -39,9 +40,19 @@ def test_figures_in_prose_are_what_the_files_say(path: Path, records: Mapping[st
     assert path.read_text(encoding="utf-8") == figures.refreshed(path, records), "run python -m benchmarks.results_page"
 
 
-def test_every_file_has_a_row(records: Mapping[str, Any]) -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def pages(records: Mapping[str, Any]) -> Mapping[str, str]:
+    with sharing("pages of results"):
+        return site_pages(records)
+
+
+def test_every_file_has_a_row_on_a_page_that_the_first_one_names(
+    written: str, records: Mapping[str, Any], pages: Mapping[str, str]
+) -> None:
+    text = written + "".join(pages.values())
     assert not [name for name in records if f"{LINK}{name}.json" not in text]
+    assert all(f"`{FOLDER}/{name}.md`" in written for name in pages)
+    assert all(f"## {section.title}\n" in written for section in SECTIONS)
 
 
 def test_seeds_share_a_row() -> None:

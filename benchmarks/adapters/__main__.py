@@ -30,7 +30,7 @@ EVALUATION_SEED = 1000  # as `python -m embodied.evaluate` takes for single task
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained."""
+    """Settings of the training."""
 
     library: Annotated[Literal["rsl_rl", "skrl", "torchrl", "stable_baselines3"], tyro.conf.Positional]
     """Whose PPO learns."""

@@ -18,7 +18,7 @@ from typing import Any
 import tyro
 
 from embodied import cli
-from embodied.env.adapters.lerobot.vector_env import Success
+from embodied.adapters.lerobot.vector_env import Success
 from embodied.evaluation.rates import wilson
 
 TASK, CAMERA = "manipulation/drawer-close", "view"
@@ -34,10 +34,10 @@ SMALL_ACT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What is recorded, trained and evaluated."""
+    """Settings of recording, training and evaluation."""
 
     folder: tyro.conf.Positional[Path]
-    """Where demonstrations, checkpoints and evaluations go."""
+    """Folder of demonstrations, checkpoints and evaluations."""
     demonstrations: int = 50
     """Episodes of the task's script."""
     steps: int = 2500
@@ -70,7 +70,7 @@ def main(settings: Settings) -> None:
 
 
 def collecting(demos: Path, settings: Settings) -> list[str]:
-    """What records the demonstrations."""
+    """Command that records the demonstrations."""
     return [
         "-m", "embodied.collect", TASK, "--episodes", str(settings.demonstrations), "--cameras", CAMERA,
         "--out", str(demos),
@@ -85,7 +85,7 @@ def train_flags(demos: Path, training: Path, settings: Settings) -> list[str]:
 def eval_flags(policy: Path, out: Path, success: Success, settings: Settings) -> list[str]:
     return [
         f"--policy.path={policy}", "--policy.device=cpu", f"--output_dir={out}",
-        "--env.discover_packages_path=embodied.env.adapters.lerobot", "--env.type=embodied",
+        "--env.discover_packages_path=embodied.adapters.lerobot", "--env.type=embodied",
         f"--env.task={TASK}", f"--env.cameras={CAMERA}", f"--env.success={success.value}", f"--seed={settings.seed}",
         f"--eval.n_episodes={settings.episodes}", f"--eval.batch_size={settings.episodes}",
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from rsl_rl.runners import OnPolicyRunner  # pyright: ignore[reportMissingImport
 from tensordict import TensorDict  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from embodied.env.adapters.rsl_rl import RslRlVecEnv
+from embodied.adapters.rsl_rl import RslRlVecEnv
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 

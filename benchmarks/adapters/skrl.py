@@ -16,7 +16,7 @@ from skrl.utils.model_instantiators.torch import (  # pyright: ignore[reportMiss
 )
 from torch import Tensor
 
-from embodied.env.adapters.skrl import SkrlEnv
+from embodied.adapters.skrl import SkrlEnv
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 

@@ -8,7 +8,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.utils import LinearSchedule
 from torch import Tensor
 
-from embodied.env.adapters.stable_baselines3 import SB3VecEnv
+from embodied.adapters.stable_baselines3 import SB3VecEnv
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 

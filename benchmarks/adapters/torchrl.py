@@ -14,7 +14,7 @@ from torchrl.modules import MLP, IndependentNormal, ProbabilisticActor, ValueOpe
 from torchrl.objectives import ClipPPOLoss  # pyright: ignore[reportMissingImports]
 from torchrl.objectives.value import GAE  # pyright: ignore[reportMissingImports]
 
-from embodied.env.adapters.torchrl import TorchRLEnv
+from embodied.adapters.torchrl import TorchRLEnv
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 

@@ -36,7 +36,7 @@ UNLIMITED = 100_000_000  # steps, more than the clock leaves time for
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is measured; without filters everything. What was measured before is not measured again."""
+    """Selection of cells; without filters all. Cells that have been measured are not measured again."""
 
     problems: tuple[str, ...] = ()
     """sparse, dense, pictures, teams or games."""
@@ -90,7 +90,7 @@ def main(settings: Settings) -> None:
 
 
 def command(cell: Cell, settings: Settings) -> str:
-    """What measures this cell alone."""
+    """Command that measures this cell alone."""
     words = ["python -m benchmarks.learners", "--problems", cell.problem, "--tasks", cell.task.split("/")[-1]]
     words += ["--methods", cell.method, "--seeds", str(cell.seed)]
     words += ["--demonstrations", str(cell.demonstrations)] if cell.demonstrations else []
@@ -100,8 +100,7 @@ def command(cell: Cell, settings: Settings) -> str:
 
 
 def cells(settings: Settings) -> Iterator[tuple[Problem, Cell]]:
-    """What is to be measured: seed by seed, and of each the few demonstrations first, so that what is cut short says
-    most.
+    """Cells to measure: seed by seed, and for each few demonstrations first, so that a run cut short shows most.
 
     Raises:
         UnknownNameError: a filter names what there is not.

@@ -27,12 +27,12 @@ EVALUATION_SEED = 1_000_003  # as of `embodied.train`: starts that training has 
 POINTS = 25  # of a learning curve
 TRIAL_POINTS = 3  # from one point at which the policy is tried to the next
 SCORES = ("success", "success_any", "return", "length", "fall", "velocity_error")
-"""What is kept of an evaluation, where the task has it, with what intervals there are."""
+"""Scores of an evaluation that are kept, where the task has them, with the intervals that there are."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What is trained."""
+    """One training: a method on a task with a seed."""
 
     problem: str
     task: str
@@ -48,13 +48,13 @@ class Cell:
         return f"{self.method}{shown}_seed{self.seed}"
 
     def path(self, folder: Path) -> Path:
-        """Where its result lies below the results' folder."""
+        """Path of its result below the results' folder."""
         return folder / self.problem / self.task.split("/")[-1] / f"{self.name}.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What a cell may take."""
+    """Budget of a cell."""
 
     steps: int
     """Environment steps."""
@@ -72,7 +72,7 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
-    """What a method came to."""
+    """Result of a method."""
 
     policy: Policy
     settings: Any
@@ -80,7 +80,7 @@ class Learned:
     env_steps: int
     """Environment steps that it learned from, demonstrations not counted."""
     updates: int
-    """Gradient steps, where the algorithm counts them; 0 of PPO."""
+    """Gradient steps, where the algorithm counts them; 0 for PPO."""
     curve: tuple[Mapping[str, float], ...] = ()
     """Success of the training's own episodes, with the exploration's noise, and what trials in between came to."""
     aside: tuple[float, float] = (0.0, 0.0)
@@ -182,7 +182,7 @@ def learned(
 
 
 def environment(cell: Cell, budget: Budget, num_envs: int, seed: int, **options: Any) -> Env:
-    """Environments of a cell's task on this machine's engine; C MuJoCo has as many threads as the budget says."""
+    """Environments of a cell's task on this machine's engine; C MuJoCo has the threads of the budget."""
     engine = default_engine(join_content()[cell.task])
     threads = {"threads": budget.threads} if engine == "mujoco" else {}
     return make(cell.task, num_envs, engine, seed, engine_options=threads, **options)
@@ -194,7 +194,7 @@ def scores(env: Env, policy: Policy, episodes: int) -> dict[str, float]:
 
 
 def summarized(evaluation: Evaluation, episodes: int) -> dict[str, float]:
-    """What is kept of an evaluation."""
+    """Scores of an evaluation that are kept."""
     summary = evaluation.summary()
     kept = {f"{name}{side}" for name in SCORES for side in ("", "_low", "_high")}
     return {name: value for name, value in summary.items() if name in kept} | {"episodes": float(episodes)}
@@ -209,19 +209,19 @@ class Problem:
     methods: Mapping[str, Callable[[Cell, Budget], Learned]]
     """The most informative first."""
     evaluated: Callable[[Cell, Budget, Policy], dict[str, Any]]
-    """What a policy is worth."""
+    """Evaluation of a policy."""
     steps: int
-    """Environment steps of a cell that is not learned against the clock, unless told otherwise."""
+    """Environment steps of a cell that is not learned against the clock, by default."""
     clock: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Tasks that are learned against the clock, whatever the steps -> s of training."""
     demonstrations: tuple[int, ...] = (0,)
-    """How many episodes are shown; (0,) where none is."""
+    """Numbers of episodes that are shown; (0,) where none is."""
     prepare: Callable[[Cell, Budget], object] | None = None
     """Makes what the methods share, before the clock starts."""
 
 
 def run(problem: Problem, cell: Cell, budget: Budget) -> dict[str, Any]:
-    """Train and evaluate a cell; what its file says besides hardware and command."""
+    """Train and evaluate a cell; the content of its file besides hardware and command."""
     torch.set_num_threads(budget.threads)
     if problem.prepare is not None:
         problem.prepare(cell, budget)

@@ -66,7 +66,7 @@ AGAINST_THE_CLOCK: Mapping[str, Callable[[], Any]] = {
 
 
 def trained(name: str, cell: Cell, budget: Budget) -> Learned:
-    """A method on a task whose reward says at every step how well it goes."""
+    """A method on a task whose reward measures progress at every step."""
     usual = default_settings(join_content().find(cell.task), "ppo")
     config, num_envs = usual.algorithm_config, usual.num_envs
     if name == "ppo":  # whose learning rate goes down with the steps that are left

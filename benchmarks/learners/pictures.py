@@ -1,5 +1,5 @@
 """Pictures: two table tasks learned in one look and tried in others, by SAC from pixels, SVEA and SGQN, and by DAgger
-from the task's script, which is told where everything is."""
+from the task's script, which knows where everything is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from policies.imitation.dagger_config import PixelDaggerConfig
-from policies.off_policy.svea.svea import Augmentation, SVEAConfig
+from policies.off_policy.svea import Augmentation, SVEAConfig
 from policies.policy import Policy
 from policies.training.loading import load_policy
 
 CAMERA, RESOLUTION = ("view",), 64
 NUM_ENVS = 16
 LOOKS = ("colours", "camera", "lights")
-"""In which what was learned in the usual look is tried (see `embodied.rendering.visual_randomization`)."""
+"""Looks in which policies from the default look are tried (see `embodied.rendering.visual_randomization`)."""
 SHARED: dict[str, Any] = {"critic_updates": 4.0, "warm_up": 1_000, "reward_scale": 0.1, "save_buffer": False,
           "batch_size": 128, "bfloat16_matmul": True}  # fmt: skip
 CONFIGS: Mapping[str, SVEAConfig] = {
@@ -35,7 +35,7 @@ def seen(cell: Cell, budget: Budget, num_envs: int, seed: int, shift: str | None
 
 
 def trained(name: str, cell: Cell, budget: Budget) -> Learned:
-    """A method in the usual look, by the task's own dense reward."""
+    """A method in the default look, by the task's own dense reward."""
     config = miniature(CONFIGS[name]) if budget.smoke else CONFIGS[name]
     return learned(seen(cell, budget, 2 if budget.smoke else NUM_ENVS, cell.seed), config, budget, cell.seed)
 
@@ -44,14 +44,14 @@ DAGGER = PixelDaggerConfig(batch_size=128, updates=2.0)
 
 
 def asked(cell: Cell, budget: Budget) -> Learned:
-    """DAgger in the usual look: the script says what it would do, and the pictures have to show why."""
+    """DAgger in the default look: the script gives its actions, and the pictures have to show why."""
     config = miniature(DAGGER) if budget.smoke else DAGGER
     env = seen(cell, budget, 2 if budget.smoke else NUM_ENVS, cell.seed)
     return learned(env, config, budget, cell.seed, adviser=load_policy("expert", env))
 
 
 def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
-    """Success in the usual look, and under `looks` in each of the others."""
+    """Success in the default look, and under `looks` in each of the others."""
     episodes, seed = budget.episodes, EVALUATION_SEED + cell.seed
     usual = scores(seen(cell, budget, episodes, seed), policy, episodes)
     shifts = LOOKS[:1] if budget.smoke else LOOKS

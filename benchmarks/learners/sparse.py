@@ -16,15 +16,16 @@ from typing import Any
 from benchmarks.learners.cells import EVALUATION_SEED, Budget, Cell, Learned, Problem, environment, learned, scores
 from benchmarks.learners.miniature import miniature
 from benchmarks.learners.sparse_task import demonstrated, shown, sparse_environment
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloningConfig
 from policies.imitation.dagger_config import DaggerConfig
 from policies.imitation.supervision import SupervisedActor
 from policies.imitation.warm_start import imitate
+from policies.networks.config import relu_network
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.awac import AWACConfig
-from policies.off_policy.config import OffPolicyConfig, relu_network
-from policies.off_policy.idql.idql import IDQLConfig
+from policies.off_policy.config import OffPolicyConfig
+from policies.off_policy.idql import IDQLConfig
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy
@@ -38,7 +39,7 @@ steps of a demonstration so slowly that SAC first succeeded after 70,000 steps (
 ACTOR: dict[str, Any] = {**SHARED, "critic_group": "policy", "tau": 0.01}
 """Critics read what the policy reads: demonstrations of a robot hold no more."""
 SAC: dict[str, Any] = {**ACTOR, "entropy_backup": False}
-"""Where a success ends the episode, it would also end the bonus on entropy."""
+"""No entropy in targets: a success, which ends the episode, would also end the bonus on entropy."""
 OFF_POLICY: Mapping[str, Callable[[], OffPolicyConfig]] = {
     "sac": lambda: SACConfig(**SAC, critic_updates=2.0, offline_updates=2_500),
     "rlpd": lambda: RLPDConfig(**SAC, critic_updates=2.0, policy_delay=2),
@@ -80,7 +81,7 @@ def _cloned(
 
 ADVISER_UPDATES = (125, 250, 500, 1_000, 2_000, 4_000, 8_000)
 """Of clones of which the first that succeeds often enough advises."""
-ADVISER_SUCCESS = 0.3  # and, it is hoped, at most 0.6: result files say what it was
+ADVISER_SUCCESS = 0.3  # and, it is hoped, at most 0.6: result files name the value
 ADVISER_EPISODES = 50
 
 
@@ -95,7 +96,7 @@ def advised(cell: Cell, budget: Budget) -> Learned:
 
 
 def _adviser(cell: Cell, budget: Budget, path: Path) -> tuple[Policy, dict[str, float]]:
-    """The first clone that succeeds often enough, or the last, and what is to be told of it."""
+    """The first clone that succeeds often enough, or the last, and its figures."""
     env = environment(cell, budget, 2 if budget.smoke else ADVISER_EPISODES, EVALUATION_SEED - 1 - cell.seed)
     candidates = ADVISER_UPDATES[: 1 if budget.smoke else None]
     for updates in candidates:
@@ -129,7 +130,7 @@ DAGGER = DaggerConfig(unroll=25, updates=5.0, batch_size=1024, actor=NetworkConf
 
 
 def asked(cell: Cell, budget: Budget) -> Learned:
-    """DAgger: the script is asked in every state that the learner comes to, in its environments: no file is used."""
+    """DAgger: the script is queried in every state that the learner comes to, in its environments: no file is used."""
     config = miniature(DAGGER) if budget.smoke else DAGGER
     env = sparse_environment(cell, budget, num_envs=PPO_ENVS)
     return learned(env, config, budget, cell.seed, adviser=load_policy("expert", env))

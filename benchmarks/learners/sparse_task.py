@@ -18,7 +18,7 @@ from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import Outcome, World
 from embodied.env.env import Env
 from embodied.parts import Held
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from policies.training.loading import load_policy
 
 HOLD = 16  # control steps for which success must have held, 0.2 s
@@ -70,7 +70,7 @@ def sparse(task: Task[Any]) -> Task[Any]:
 
 
 def sparse_environment(cell: Cell, budget: Budget, seed: int | None = None, num_envs: int = NUM_ENVS) -> Env:
-    """What a method learns on."""
+    """Environments that a method learns on."""
     count = min(num_envs, 2) if budget.smoke else num_envs
     return environment(cell, budget, count, cell.seed if seed is None else seed, wrappers=(sparse,))
 
@@ -92,6 +92,6 @@ def demonstrated(cell: Cell, budget: Budget) -> Path:
 
 
 def shown(path: Path) -> dict[str, Any]:
-    """What a result says of its demonstrations."""
+    """Notes on the demonstrations in a result."""
     steps = len(demonstrations.load_source(path))
     return {"demonstrated_steps": steps, "demonstrations_sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from embodied.runs.aggregate import Interval, aggregate, performance_profile, probability_of_improvement
+from embodied.evaluation.aggregate import Interval, aggregate, performance_profile, probability_of_improvement
 
 Record = Mapping[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "results/learners"
 LINK = "../benchmarks/results/learners/"
 BASELINES = {"sparse": "bc", "dense": "ppo", "pictures": "sac-pixels", "teams": "mappo", "games": "mappo"}
-"""Problem -> method over which the improvement of the others is told."""
+"""Problem -> method over which the improvement of the others is shown."""
 REMOVED: Mapping[str, str] = {
     "ddpg": "TD3 without what makes it steady, and no better",
     "fast-td3": "for large batches on a GPU, which nobody here has measured; on two cores PPO learns more by the clock",
@@ -73,6 +73,8 @@ HEADERS: Mapping[str, Sequence[str]] = {
     "teams": ("task", "method", "success", "return", *COMMON),
     "games": ("task", "method", "success", "at any step", *COMMON),
 }
+TITLES = tuple(problem.capitalize() for problem in sorted(HEADERS))
+"""Sections of the page, in their order."""
 SUMMARY = ("demonstrations", "method", "tasks x seeds", "interquartile mean", "at any step")
 PROFILED = [f"runs of {100 * least:.0f} % or more" for least in PROFILE]
 
@@ -99,7 +101,7 @@ def of_another_hand(record: Record) -> bool:
 
 
 def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
-    """What the evaluations say."""
+    """Columns of the evaluations."""
     last = _success(rows, "success")
     if problem in ("dense", "teams"):
         returns = _number([row["evaluation"]["return"] for row in rows])
@@ -118,7 +120,7 @@ def _measured(problem: str, rows: Sequence[Record]) -> list[str]:
 
 
 def _success(rows: Sequence[Record], name: str) -> str:
-    """% with an interval: of several seeds the bootstrap's, of one the episodes'."""
+    """% with an interval: for several seeds the bootstrap's, for one the episodes'."""
     if len(rows) == 1:
         one = rows[0]["evaluation"]
         return _interval(Interval(one[name], one[f"{name}_low"], one[f"{name}_high"]))

@@ -1,7 +1,7 @@
-"""Teams and games: what algorithms of many agents come to after equal steps of the same worlds, by what the team earns.
+"""Teams and games: results of algorithms of many agents after equal steps of the same worlds, by what the team earns.
 
 MAPPO and IPPO share one policy among the agents, the others have one for each. Off-policy methods learn at every step
-of all worlds together, so they take longer; the table says how long. In games all sides learn together, and the first
+of all worlds together, so they take longer; the table shows how long. In games all sides learn together, and the first
 side is then evaluated against the script of the others, who are the same for every method.
 """
 
@@ -32,14 +32,13 @@ from embodied.registry import join_content
 from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
 from policies.multi_agent.matd3 import MATD3Config
-from policies.multi_agent.mixed_team import Members, MixedTeam
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.qmix import QMIXConfig
-from policies.networks.config import Activation, NetworkConfig
-from policies.off_policy.config import relu_network
+from policies.networks.config import Activation, NetworkConfig, relu_network
 from policies.policy import Policy
 from policies.ppo.config import PPOConfig
 from policies.training.loading import load_policy
+from policies.training.mixed_team import Members, MixedTeam
 from policies.training.settings import default_settings
 
 NUM_ENVS = 16  # worlds of off-policy methods

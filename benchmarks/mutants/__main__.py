@@ -58,7 +58,7 @@ class Settings:
     draw_only: bool = False
     """Print the mutants and end."""
     json: Path | None = None
-    """Where to write the result, after each mutant."""
+    """File for the result, written after each mutant."""
 
 
 @guard
@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class Result:
-    """What was found, in a file that is written after each mutant and gone on with."""
+    """Results so far, in a file that is written after each mutant and gone on with."""
 
     def __init__(self, file: Path | None, count: int) -> None:
         self.file, self.count = file, count
@@ -118,7 +118,7 @@ def try_all(mutants: Sequence[Mutant], choose: Rounds, result: Result, settings:
 
 
 def try_next(waiting: queue.SimpleQueue[Mutant], choose: Rounds, result: Result, settings: Settings) -> list[Mutant]:
-    """Try mutants in a copy of one's own until none waits; those that survive are returned."""
+    """Try mutants in a copy of its own until none waits; those that survive are returned."""
     survived: list[Mutant] = []
     if waiting.empty():
         return survived
@@ -139,7 +139,7 @@ def try_next(waiting: queue.SimpleQueue[Mutant], choose: Rounds, result: Result,
 
 
 def known_tests(copy: Path, mutants: Sequence[Mutant], settings: Settings) -> dict[str, list[str]]:
-    """Which tests execute each line, by the mutant's name, kept for who goes on."""
+    """Which tests execute each line, by the mutant's name, kept for later runs."""
     kept = ROOT / "runs" / "mutants" / f"{commit_of(copy)}-{settings.seed}-{settings.marks.replace(' ', '_')}.json"
     known: dict[str, list[str]] = json.loads(kept.read_text()) if kept.exists() else {}
     if any(mutant.name not in known for mutant in mutants):
@@ -184,7 +184,7 @@ def by_distance(mutant: Mutant, files: Iterable[str]) -> list[str]:
 
 
 def rounds(mutant: Mutant, tests: Sequence[str], settings: Settings) -> list[list[str]]:
-    """What runs for a mutant that the nearest files do not catch, of the tests that execute its line."""
+    """Rounds of tests for a mutant that the nearest files do not catch, of those that execute its line."""
     files = by_distance(mutant, dict.fromkeys(test.partition("::")[0] for test in tests))
     of_file = {file: [test for test in tests if test.startswith(f"{file}::")] for file in files}
     spread = [test for turn in range(MOST_TESTS) for file in files for test in of_file[file][turn : turn + 1]]

@@ -1,4 +1,4 @@
-"""Mutants: changes of one line, drawn by a seed from the rooms that everything else stands on."""
+"""Mutants: changes of one line, drawn by a seed from the core modules."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Mutant:
 
 
 def drawn(seed: int, root: Path = ROOT) -> list[Mutant]:
-    """The mutants of a seed, at most one of a line; the lines of a room are equally likely."""
+    """The mutants of a seed, at most one of a line; the lines of a pattern are equally likely."""
     generator = random.Random(seed)
     found = []
     for pattern, count in ROOMS.items():

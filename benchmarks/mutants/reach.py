@@ -1,4 +1,4 @@
-"""Which tests execute the line that a mutant changes: one run of the tests in a copy whose lines say so."""
+"""Which tests execute the line that a mutant changes: one run of the tests in a copy whose lines report it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def commit_of(copy: Path) -> str:
 
 
 def instrument(copy: Path, mutants: Sequence[Mutant]) -> None:
-    """Let each line say that it was executed, and leave what it does as it is."""
+    """Let each line report that it was executed, and leave what it does as it is."""
     (copy / "mutant_probe.py").write_text(PROBE)
     for number, mutant in enumerate(mutants):
         hit = f'__import__("mutant_probe").hit({number}'

@@ -1,7 +1,7 @@
 """Write docs/results.md, and the figures in README and the other pages of docs.
 
 python -m benchmarks.results_page            # write them
-python -m benchmarks.results_page --check    # exit code 1 where they are not what the files say
+python -m benchmarks.results_page --check    # exit code 1 where they differ from the files
 """
 
 from __future__ import annotations

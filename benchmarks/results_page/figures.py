@@ -1,10 +1,10 @@
-"""Figures in the prose of README and docs: links to the file that a figure stands in, whose titles say where in it.
+"""Figures in the prose of README and docs: links to the file that a figure stands in, whose titles give its place.
 
     it holds its point in [97.3 %](../benchmarks/results/train_hover_seed0.json "success: .1%")
 
 A title is the keys, outermost first, with ` > ` between them, a colon, and how the number is written: Python's format,
 then `*1000` or `/60` where another unit is shown, then `with interval` where `KEY_low` and `KEY_high` are shown, too.
-Of a list, a key is an index, `NAME=VALUE` (several with ` & `) of the first entry that has it, or `*`: all, of which
+In a list, a key is an index, `NAME=VALUE` (several with ` & `) of the first entry that has it, or `*`: all, of which
 the mean is shown. `python -m benchmarks.results_page` writes the links' texts.
 """
 
@@ -33,7 +33,7 @@ class FigureError(Exception):
 
 
 def refreshed(page: Path, results: Mapping[str, Record]) -> str:
-    """The text of a page in which every figure is what its file says.
+    """The text of a page in which every figure is that of its file.
 
     Raises:
         FigureError: a figure whose file, key or format does not exist.
@@ -56,7 +56,7 @@ def result_of(file: str, results: Mapping[str, Record]) -> Record:
 
 
 def shown(record: Record, title: str) -> str:
-    """A number of a result, as its title says."""
+    """A number of a result, as its title specifies."""
     path, _, how = title.rpartition(": ")
     keys = path.split(" > ")
     whole = how.removesuffix(INTERVAL)
@@ -68,7 +68,7 @@ def shown(record: Record, title: str) -> str:
 
 
 def at(value: Any, keys: Sequence[str]) -> float:
-    """What stands below some keys."""
+    """Number below some keys."""
     for index, key in enumerate(keys):
         if isinstance(value, Mapping):
             value = value[key]

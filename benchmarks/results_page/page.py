@@ -1,4 +1,7 @@
-"""docs/results.md: its tables, and where their rows come from."""
+"""The results pages: their tables, and where the rows come from.
+
+`docs/results.md` has the headlines; the tables of all other sections are pages that are built with the site.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from benchmarks.results_page import studies, tables
 from benchmarks.results_page.records import LINK, ROOT, Record, Row, files
 
 PAGE = ROOT / "docs/results.md"
+FOLDER = "results"
+"""Folder of the site with the pages that are built."""
 INTRODUCTION = """# Results
 
 Written by `python -m benchmarks.results_page` from the JSON files in `benchmarks/results`. Each has its command,
-hardware, commit and versions; nothing here is written by hand. **Success** is that at the last step of an episode;
+hardware, commit and versions; nothing here is written by hand. The tables below the first are pages of the site, which
+`make docs` builds. **Success** is that at the last step of an episode;
 beside it stands success at any step, as Meta-World counts; *failed* are episodes that ended in a fall, a collision or a
 drop. Intervals are 95 % (Wilson's over the episodes). One seed is an anecdote: rows with several say the mean and each.
 All was measured on 2 shared CPU cores without a GPU, unless the file's `hardware` says otherwise. Table tasks
@@ -31,10 +37,12 @@ class Section:
     header: Row
     rows: Callable[[Mapping[str, Record]], Iterable[Row]]
     """Of all results by their files' names."""
+    page: str = ""
+    """Page of the site that has the table; empty: docs/results.md."""
     in_order: bool = False
     """Whether the rows stay in their order, instead of being sorted."""
     file: str | None = None
-    """Of which all rows are, where they do not say."""
+    """File of all rows, where they name none."""
 
 
 FRESH = ("task", "policy", "engine", "episodes", "success, %", "at any step, %", "besides", "file")
@@ -51,6 +59,7 @@ SECTIONS = (
         "Each trained by one command (in the file) and evaluated over fresh episodes afterwards.",
         ("task", "learner", "steps, M", "minutes", "success, %", "at any step, %", "besides", "file"),
         tables.trained,
+        page="training",
     ),
     Section(
         "Several seeds by one command",
@@ -58,24 +67,28 @@ SECTIONS = (
         "stratified bootstrap, which of three seeds promise more than they know.",
         ("task", "learner", "seeds", "success, %", "interquartile mean, %", "each, %", "besides", "file"),
         tables.of_seeds,
+        page="training",
     ),
     Section(
         "Policies and scripts evaluated",
         "Shipped policies, scripted experts and runs; also on engines that they were not trained on.",
         FRESH,
         tables.evaluated(sees=False),
+        page="training",
     ),
     Section(
         "Policies that see and are told",
         "Vision-language-action policies, from pictures and words; a policy of LeRobot under LeRobot's own evaluation.",
         FRESH,
         tables.evaluated(sees=True),
+        page="seeing",
     ),
     Section(
         "Speed",
         "Whole control steps, by `python -m embodied.bench`; beside them how much of the bare engine's speed that is.",
         ("task", "engine", "environments", "policy", "environment steps/s", "physics steps/s", "of the engine", "file"),
         tables.speed,
+        page="speed",
     ),
     Section(
         "Deployed on simulated robots",
@@ -83,6 +96,7 @@ SECTIONS = (
         "(5 % of packets), with a model mismatch, or all of it. *Outside*: targets beyond a limit that were sent.",
         ("task", "engine, condition", "runs", "success, %", "failed, %", "latched", "outside", "besides", "file"),
         tables.deployed,
+        page="deployment",
     ),
     Section(
         "Calibration",
@@ -98,6 +112,7 @@ SECTIONS = (
             "file",
         ),
         tables.calibrated,
+        page="deployment",
     ),
     Section(
         "Calibration, logs of the twin itself",
@@ -106,6 +121,7 @@ SECTIONS = (
         ("robot", "parameter", "truths inside, %", "identified", "within 5 %, %", "median error, %", "file"),
         studies.own_logs,
         in_order=True,
+        page="deployment",
     ),
     Section(
         "Trained on a calibrated twin",
@@ -114,6 +130,7 @@ SECTIONS = (
         ("robot", "trained on", "in training, %", "on the robot, %", "besides", "runs", "file"),
         studies.on_the_twin,
         in_order=True,
+        page="deployment",
     ),
     Section(
         "A twin that makes learning on a target short",
@@ -134,6 +151,7 @@ SECTIONS = (
         studies.with_a_twin,
         in_order=True,
         file="twin_rl",
+        page="deployment",
     ),
     Section(
         "MT10, task by task",
@@ -141,6 +159,7 @@ SECTIONS = (
         ("mean", *studies.MT10, "episodes", "file"),
         studies.by_task,
         in_order=True,
+        page="manipulation",
     ),
     Section(
         "Reinforcement learning of a policy that sees",
@@ -150,6 +169,7 @@ SECTIONS = (
         ("", "last step", "any step", *studies.IMPROVED, "steps, M", "minutes", "file"),
         studies.improved,
         in_order=True,
+        page="seeing",
     ),
     Section(
         "Asking which object is meant",
@@ -157,6 +177,7 @@ SECTIONS = (
         ("who acts", "who asks", "success at any step, %", "a wrong object, %", "asked, %", "episodes", "file"),
         studies.asked,
         in_order=True,
+        page="seeing",
     ),
     Section(
         "Grasp and lift: from a script to a policy",
@@ -166,6 +187,7 @@ SECTIONS = (
         studies.grasp_methods,
         in_order=True,
         file="grasp_comparison",
+        page="grasping",
     ),
     Section(
         "A cube in a hand: reorientation",
@@ -173,6 +195,7 @@ SECTIONS = (
         "benchmarks.reorientation`.",
         ("task", "policy", "first target", "reached within", "targets, mean", "dropped, %", "episodes", "file"),
         studies.cubes,
+        page="grasping",
     ),
     Section(
         "Clutter: targets retrieved",
@@ -180,6 +203,7 @@ SECTIONS = (
         ("hand, difficulty", "what goes first", "retrieved, %", "grasps", "removals", "scenes", "file"),
         studies.retrieved,
         in_order=True,
+        page="grasping",
     ),
     Section(
         "Speed of the table tasks beside other packages",
@@ -190,6 +214,7 @@ SECTIONS = (
         studies.table_tasks,
         in_order=True,
         file="manipulation_speed",
+        page="speed",
     ),
     Section(
         "Policies written for Meta-World",
@@ -199,6 +224,7 @@ SECTIONS = (
         studies.metaworld,
         in_order=True,
         file="metaworld_policies",
+        page="manipulation",
     ),
     Section(
         "Trained policies that change sides",
@@ -210,6 +236,7 @@ SECTIONS = (
         studies.transferred,
         in_order=True,
         file="metaworld_transfer",
+        page="manipulation",
     ),
     Section(
         "Programs lowered for CUDA without a GPU",
@@ -219,28 +246,56 @@ SECTIONS = (
         ("engine", "tasks", "lower", "call the host", "state, KB", "widest operation, KB"),
         studies.lowered,
         file="cuda_lowering",
+        page="speed",
     ),
     Section(
         "Everything else",
         "Measurements of one kind each; `benchmarks/README.md` says what they are.",
         ("file", "command (python -m ...)", "numbers"),
         tables.remaining,
+        page="other",
     ),
 )
 """The last is of what no other has."""
 
 
 def page(results: Mapping[str, Record]) -> str:
-    """The whole page, Markdown."""
+    """docs/results.md, Markdown: the headlines, and the page of every other section."""
     parts = [INTRODUCTION]
     for section in SECTIONS:
-        if section is SECTIONS[-1]:
-            results = {name: record for name, record in results.items() if f"{LINK}{name}.json" not in "".join(parts)}
-        rows = list(section.rows(results))
-        ordered = rows if section.in_order else sorted(rows, key=lambda row: (row[0], row[-1]))
-        lines = [section.header, ("---",) * len(section.header), *ordered]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        intro = section.intro + (f" All of it is in {files([section.file])}." if section.file else "")
-        parts.append(f"## {section.title}\n\n{intro}\n\n{table}\n")
-    parts.append(f"## Learners\n\n{learners.markdown(learners.read())}")
+        place = f"Table: `{FOLDER}/{section.page}.md`."
+        parts.append(
+            f"## {section.title}\n\n{_intro(section)}\n\n{place if section.page else _table(section, results)}\n"
+        )
+    learner_sections = "\n".join(f"### {title}\n" for title in learners.TITLES)
+    parts.append(
+        f"## Learners\n\nEvery learner on the same problems. Tables: `{FOLDER}/learners.md`.\n\n{learner_sections}"
+    )
     return "\n".join(parts)
+
+
+def site_pages(results: Mapping[str, Record]) -> dict[str, str]:
+    """Name -> Markdown of the pages that are built with the site."""
+    pages: dict[str, list[str]] = {}
+    listed = ""
+    for section in SECTIONS:
+        if section is SECTIONS[-1]:
+            results = {name: record for name, record in results.items() if f"{LINK}{name}.json" not in listed}
+        table = _table(section, results)
+        listed += _intro(section) + table
+        pages.setdefault(section.page, []).append(f"## {section.title}\n\n{_intro(section)}\n\n{table}\n")
+    del pages[""]
+    found = {name: f"# Results: {name}\n\n" + "\n".join(parts) for name, parts in pages.items()}
+    found["learners"] = f"# Results: learners\n\n{learners.markdown(learners.read())}"
+    return {name: text.replace(f"]({LINK}", f"](../{LINK}") for name, text in found.items()}
+
+
+def _intro(section: Section) -> str:
+    return section.intro + (f" All of it is in {files([section.file])}." if section.file else "")
+
+
+def _table(section: Section, results: Mapping[str, Record]) -> str:
+    rows = list(section.rows(results))
+    ordered = rows if section.in_order else sorted(rows, key=lambda row: (row[0], row[-1]))
+    lines = [section.header, ("---",) * len(section.header), *ordered]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""What the JSON files under benchmarks/results say, and how their figures are written."""
+"""JSON files under benchmarks/results, and the format of their figures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Row: TypeAlias = tuple[str, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """How a number of a result is shown."""
+    """Format of a number of a result."""
 
     label: str
     unit: str
-    """`%` of a share."""
+    """`%` for a share."""
     digits: int = 3
 
 
@@ -92,7 +92,7 @@ def percent(value: float) -> str:
 
 
 def success(records: Sequence[Record], key: str = "success") -> str:
-    """% with its interval, of several the mean and each; empty where nobody counted it."""
+    """% with its interval, for several the mean and each; empty where it was not counted."""
     if any(key not in record for record in records):
         return ""
     text = several([record[key] for record in records], percent)
@@ -120,7 +120,7 @@ def others(records: Sequence[Record]) -> str:
 
 
 def files(names: Iterable[str]) -> str:
-    """Links to the files of a row; of several seeds the first with its seed, the others by number."""
+    """Links to the files of a row; for several seeds the first with its seed, the others by number."""
     links = []
     for count, name in enumerate(names):
         seed = SEED.search(name)

@@ -193,11 +193,11 @@ HEADLINES: Sequence[tuple[str, str]] = (
     ("An arm picks up the object that it is told, from pictures", "vla_pick_among_median"),
     ("A1, known by its URDF alone, learns to walk", "velocity_a1"),
 )
-"""What -> file, without seed."""
+"""Headline -> file, without seed."""
 
 
 def headlines(results: Mapping[str, Record]) -> Iterable[Row]:
-    """What most people look for first."""
+    """Results that most readers look for first."""
     by_name = groups(results, lambda name, record: is_evaluated(record))
     for what, name in HEADLINES:
         records = list(by_name[name].values())

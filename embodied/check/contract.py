@@ -24,7 +24,7 @@ class Check:
     """One property that a task is to have."""
 
     holds: Callable[[Any], Iterator[Finding]]
-    """Of the task, or of an environment of it; yields what is wrong."""
+    """Called with the task, or an environment of it; yields what is wrong."""
     simulated: bool
     """Whether it takes an environment."""
     advice: bool = False
@@ -68,7 +68,7 @@ CHECKS = (
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What came of a check."""
+    """Result of a check."""
 
     check: Check
     findings: tuple[Finding, ...] = ()
@@ -96,7 +96,7 @@ class Result:
 def examine(
     task: Task[Any], build: Callable[[], Env], *, slow: bool = False, done: Callable[[Result], None] = lambda _: None
 ) -> list[Result]:
-    """Run all checks of a task; `build` makes its environment, which is asked for where the task's functions fit.
+    """Run all checks of a task; `build` makes its environment, only if the task's functions fit.
 
     Args:
         task: The task.
@@ -121,7 +121,7 @@ def examine(
 
 
 def run_check(check: Check, subject: Any) -> tuple[Finding, ...]:
-    """What a check finds; an exception in the task's own code is a finding like any other."""
+    """Findings of a check; an exception in the task's own code is a finding like any other."""
     found: list[Finding] = []
     try:
         for finding in check.holds(subject):
@@ -142,7 +142,7 @@ def environment(name: str) -> Env:
 
 
 def failures(name: str, check: Check) -> list[str]:
-    """What a check finds wrong with a task, registered or in a file, in words: for tests of tasks of one's own."""
+    """Findings of a check of a task, registered or in a file, in words: for tests of a user's tasks."""
     return [
         str(finding) for finding in run_check(check, environment(name) if check.simulated else environment(name).task)
     ]

@@ -1,4 +1,4 @@
-"""What a check found wrong with a task."""
+"""Findings of the checks of a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Finding:
     seen: str
     expected: str
     look: str = ""
-    """Where to look: the method, with file and line."""
+    """Place to look: the method, with file and line."""
 
     def __str__(self) -> str:
         look = f"; look at {self.look}" if self.look else ""
@@ -27,7 +27,7 @@ class Finding:
 
 
 def place_of(task: Task[Any], hook: str) -> str:
-    """Where a task's hook is written: `observe (my_task.py, line 40)`."""
+    """Place where a task's hook is written: `observe (my_task.py, line 40)`."""
     written = inspect.getattr_static(type(task.unwrapped), hook, None)
     function = getattr(written, "fget", None) or getattr(written, "func", None) or written
     code = getattr(function, "__code__", None)

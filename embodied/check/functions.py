@@ -37,15 +37,15 @@ class Trace:
 
     @property
     def program(self) -> tuple[str, list[bytes]]:
-        """What is the same in two traces of a pure function."""
+        """Parts that are the same in two traces of a pure function."""
         return self.text, self.constants
 
 
 class Traces:
-    """A task's hooks, each traced once for all checks; what one hook takes is what another returns."""
+    """A task's hooks, each traced once for all checks; the arguments of one hook are the results of another."""
 
     def __init__(self, task: Task[Any]) -> None:
-        """Nothing is traced before it is asked for."""
+        """Nothing is traced before it is requested."""
         self.task = task
         self._known: dict[str, Trace] = {}
 
@@ -73,7 +73,7 @@ class Traces:
 
     @property
     def command(self) -> Any:
-        """What `process_action` returns beside the state."""
+        """Command that `process_action` returns beside the state."""
         return self["process_action"].result[0]
 
     def _given(self, hook: str) -> tuple[Any, ...]:
@@ -145,7 +145,7 @@ def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
 
 
 def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
-    """Where a task has `teams`, each agent is in one of them."""
+    """Each agent of a task with `teams` is in one of them."""
     members = sorted(agent for team in task.teams.values() for agent in team)
     if task.teams and members != list(range(task.agents or 0)):
         look = place_of(task, "teams")
@@ -153,7 +153,7 @@ def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
 
 
 def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
-    """What the instruction is about is one place each, for cameras to look for."""
+    """Each keypoint of the instruction is a single place, for cameras to look for."""
     for name, place in traces(task)["keypoints"].result.items():
         if place.shape != (3,):
             look = place_of(task, "keypoints")
@@ -161,14 +161,16 @@ def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
 
 
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
-    """What a robot is told, in a deployment or by a person who steers, is in the task's state, and measured number by
-    number; setpoints are as many as there are names."""
+    """Commands, of a deployment or of a person who steers, are in the task's state, or None where ranges have their
+    defaults, and are measured number by number; setpoints are as many as there are names."""
     given = traces(task)
     flat = jax.tree_util.tree_flatten_with_path(given.state)[0]
     fields = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
+    ranged = {one.field for one in task.command_ranges}
     for hook in ("commands", "first_commands"):
         for name in getattr(task, hook):
-            if name not in fields:
+            by_default = name in ranged and getattr(given.state, name, fields) is None
+            if name not in fields and not by_default:
                 yield Finding(
                     f"{hook}: {name!r}",
                     "the state has no such field",
@@ -205,7 +207,7 @@ def outcomes_are_flags(task: Task[Any]) -> Iterator[Finding]:
 def functions_are_pure(task: Task[Any]) -> Iterator[Finding]:
     """Traced twice, each hook is the same function, and the task keeps nothing of it: no clock, no numpy randomness."""
     seen = traces(task)
-    first = {hook: seen[hook].program for hook in HOOKS}  # what is computed once and kept, is now
+    first = {hook: seen[hook].program for hook in HOOKS}  # computes now what is computed once and kept
     before = dict(vars(task.unwrapped))
     for hook in HOOKS:
         if seen.anew(hook).program != first[hook]:

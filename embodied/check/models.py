@@ -1,4 +1,4 @@
-"""Checks of a task's model, and of the engines that are said to run it."""
+"""Checks of a task's model, and of the engines listed to run it."""
 
 from __future__ import annotations
 

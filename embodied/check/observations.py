@@ -20,7 +20,7 @@ def actions(env: Env, steps: int) -> torch.Tensor:
 
 
 def everything_is_finite_float32_of_the_announced_shapes(env: Env) -> Iterator[Finding]:
-    """Observations, rewards, flags and what `info` says, over ten steps of random actions."""
+    """Observations, rewards, flags and `info`, over ten steps of random actions."""
     obs = env.reset(seed=0)
     look, leading = place_of(env.task, "observe"), env.action_shape[:-1]
     announced = {key: (*leading, size) for key, size in vector_sizes(env.observation_spec).items()}

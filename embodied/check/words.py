@@ -1,4 +1,4 @@
-"""Checks of what a task says of itself: docstrings, instructions, options, its image in a mirror."""
+"""Checks of a task's descriptions: docstrings, instructions, options, its image in a mirror."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def observations_are_documented(task: Task[Any]) -> Iterator[Finding]:
 
 
 def a_mirror_shows_every_observed_term(task: Task[Any]) -> Iterator[Finding]:
-    """Where a task says how it looks in a mirror: each term with its length, and the action."""
+    """A task's mirror covers each observed term, with its length, and the action."""
     try:
         mirror = task.mirror
     except EmbodiedError:  # a robot from a file that is not symmetric
@@ -87,7 +87,7 @@ def options_survive_the_way_to_a_file_and_back(task: Task[Any]) -> Iterator[Find
 
 
 def documented(kind: type[Any]) -> str:
-    """What a task and its bases say of themselves, of `observe` and of the methods that its docstring names."""
+    """Docstrings of a task and its bases, of `observe` and of the methods that its docstring names."""
     own = inspect.getdoc(kind.observe) or ""
     methods = ["observe", *re.findall(r"`(\w+)`", own)]
     said = [inspect.getdoc(getattr(base, name, None)) or "" for base in kind.__mro__ for name in methods]

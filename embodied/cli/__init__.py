@@ -1,4 +1,4 @@
-"""What the command lines share: arguments, help, notes, progress, tables, results as JSON, a clean stop by Ctrl-C."""
+"""Parts of the command lines: arguments, help, notes, progress, tables, results as JSON, a clean stop by Ctrl-C."""
 
 from embodied.cli.arguments import (
     answer_early,

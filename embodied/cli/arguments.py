@@ -1,4 +1,4 @@
-"""Command lines: their flags, which are the fields of a config, and the task that they mean."""
+"""Command lines: their flags, which are the fields of a config, and the task that they name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default: S | None = None) -> S:
     """Parse the flags of `python -m embodied.COMMAND`; enumerations go by their values, as in stored configs.
 
-    A command of another package is given with its package: `sim2real.twin`. Where help is asked for, prints it and
+    A command of another package is given with its package: `sim2real.twin`. Where help is requested, prints it and
     leaves the process.
 
     Raises:
@@ -88,13 +88,13 @@ def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[
 
 
 def _unknown(word: str, guesses: Sequence[str], program: str) -> EmbodiedError:
-    """What to say of a flag that does not exist."""
+    """Error for a flag that does not exist."""
     guess = f"did you mean {alternatives(guesses)}? " if guesses else ""
     return EmbodiedError(f"unknown flag {word}; {guess}{program} {ALL} shows all")
 
 
 def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Flag], **options: Any) -> Any:
-    """What `tyro` makes of a command line; what it refuses in one line instead of its box."""
+    """Settings that `tyro` parses from a command line; its refusals in one line instead of a box."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -108,12 +108,12 @@ def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Fla
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Whether a command line asks for help instead of work."""
+    """Whether a command line requests help instead of work."""
     return bool({*SHORT, ALL} & set(words))
 
 
 def complaint(said: str, flags: Sequence[Flag], how: str) -> str:
-    """One line for what `tyro` says, in a box, of a command line that it refuses.
+    """One line for `tyro`'s message, in a box, on a command line that it refuses.
 
     Args:
         said: The box; what is wrong stands between its title and the next rule.
@@ -150,7 +150,7 @@ def named_task(arguments: Sequence[str], registry: Registry, default: str | None
 
 
 def required_task(arguments: Sequence[str], registry: Registry, program: str) -> str:
-    """The task that a command line means; where only help is asked for, any.
+    """The task that a command line means; where only help is requested, any.
 
     Raises:
         EmbodiedError: it means none; says what names those there are.

@@ -1,4 +1,4 @@
-"""The commands of `embodied`, by name: which module each runs, and what it is for, in a line.
+"""The commands of `embodied`, by name: the module that each runs, and its purpose, in a line.
 
 A command's module is a string, imported when the command is called, as are the targets of the registry: so this
 table may name modules of packages that `embodied` does not know. A new command is one line here.
@@ -26,7 +26,7 @@ class Command:
     module: str
     """Module whose `main` it calls; `python -m MODULE` is the same."""
     summary: str
-    """What it does, in at most `SUMMARY_WIDTH` characters."""
+    """Purpose, in at most `SUMMARY_WIDTH` characters."""
     arguments: tuple[str, ...] = ()
     """Words that go before those of the user."""
 
@@ -97,7 +97,7 @@ PROGRAM, MODULE = "embodied", "python -m embodied"
 
 
 def program() -> str:
-    """How this process was started."""
+    """Name by which this process was started."""
     return PROGRAM if Path(sys.argv[0]).stem == PROGRAM else MODULE
 
 

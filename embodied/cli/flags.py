@@ -1,4 +1,4 @@
-"""The flags of a command, read off the fields of its settings: names, types, defaults, and what their docstrings say.
+"""The flags of a command, read off the fields of its settings: names, types, defaults, and docstrings.
 
 `tyro` makes the parser from the same fields; what is here is for people: help, and what an unknown flag may have meant.
 """
@@ -21,6 +21,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from embodied.errors import closest, containing
+from embodied.storage.bounds import bounds_of
 
 T = TypeVar("T")
 
@@ -96,12 +97,14 @@ class Flag:
     default: Any
     """`dataclasses.MISSING` where it must be given."""
     text: str
-    """What its docstring says."""
+    """Its docstring."""
     group: str = ""
     """Flag of the config that it belongs to, `--ppo`; empty of the settings themselves."""
     positional: bool = False
     rare: bool = False
     """Whether a short help leaves it out."""
+    bound: str = ""
+    """The values that it may have, where its type has a bound."""
 
     @property
     def required(self) -> bool:
@@ -130,7 +133,7 @@ def flags_of(kind: Any, default: Any = dataclasses.MISSING) -> list[Flag]:
 
 
 def groups_of(kind: Any, default: Any = dataclasses.MISSING, group: str = "") -> dict[str, str]:
-    """Nested configs: flag that theirs begin with -> what the docstring says of them."""
+    """Nested configs: prefix of their flags -> their docstring."""
     found: dict[str, str] = {}
     for one in _fields(kind, default):
         if one.nested is not None and not one.inline:
@@ -167,11 +170,11 @@ class _Field:
 
 
 def _fields(kind: Any, default: Any) -> Iterator[_Field]:
-    """The fields of settings, with type variables replaced by what the type says."""
+    """The fields of settings, with type variables replaced by those of the type."""
     origin = typing.get_origin(kind) or kind
     variables = dict(zip(getattr(origin, "__parameters__", ()), typing.get_args(kind), strict=False))
     hints = typing.get_type_hints(origin, include_extras=True)
-    texts = field_texts(origin)
+    texts, bounds = field_texts(origin), bounds_of(origin)
     for field in dataclasses.fields(origin):
         if not field.init:
             continue
@@ -186,6 +189,7 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
             text=" ".join((arg.help or texts.get(field.name, "")).split()),
             positional=positional,
             rare=_RARE in marks,
+            bound=", ".join(mark.text for mark in bounds.get(field.name, ())),
         )
         inner = _without_none(hint)
         nested = inner if dataclasses.is_dataclass(typing.get_origin(inner) or inner) else None
@@ -224,7 +228,7 @@ def _default(field: dataclasses.Field[Any], default: Any) -> Any:
 
 
 def metavar_of(kind: Any) -> str:
-    """What stands for a value of a type: `INT`, `{a,b}`, `PATH ...`."""
+    """Placeholder of a value of a type: `INT`, `{a,b}`, `PATH ...`."""
     kind = _without_none(_unwrapped(kind, {})[0])
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind in _WORDS:
@@ -245,7 +249,7 @@ def metavar_of(kind: Any) -> str:
 
 @functools.cache
 def field_texts(kind: type) -> Mapping[str, str]:
-    """The docstrings below the fields of a dataclass and its bases; none of a class whose source is not to be had."""
+    """The docstrings below the fields of a dataclass and its bases; none of a class whose source is not available."""
     found: dict[str, str] = {}
     for owner in reversed(kind.__mro__[:-1]):
         try:

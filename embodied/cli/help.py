@@ -1,4 +1,4 @@
-"""Help that fits 80 columns: what people set first, everything on demand, examples in the lines in which they stand."""
+"""Help that fits 80 columns: common flags first, everything on request, examples in lines of their own."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _POINT = re.compile(r"\d+\. ")  # begins a point of a list
 
 
 def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, str], *, everything: bool) -> str:
-    """What a command does and takes.
+    """Help text of a command.
 
     Args:
         program: `python -m embodied.train`.
-        kind: Type of its settings, whose docstring says what it does.
+        kind: Type of its settings, whose docstring describes the command.
         flags: All of them.
-        groups: What is said of nested configs.
+        groups: Docstrings of nested configs.
         everything: All flags in all their words; else those of the settings that are not rare, in a sentence each.
     """
     shown = [flag for flag in flags if everything or not (flag.group or flag.rare)]
@@ -47,7 +47,7 @@ def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, 
 
 
 def usage(program: str, flags: Sequence[Flag]) -> str:
-    """How a command is called: its positional arguments, what else it needs, flags."""
+    """Usage of a command: its positional arguments, what else it needs, flags."""
     words = [_positional(flag) for flag in flags if flag.positional]
     words += [f"{flag.names[0]} {flag.metavar}" for flag in flags if flag.required and not flag.positional]
     return " ".join([program, *words, "[FLAGS]"])
@@ -88,9 +88,9 @@ def continued(command: str) -> list[str]:
 def entry(flag: Flag, *, everything: bool) -> list[str]:
     """A flag: its names, its value, what it does, its default."""
     text = flag.text if everything else first_sentence(flag.text)
-    default = "" if flag.required else _default(flag)
-    if default:
-        text = f"{text.removesuffix('.')} ({default})"
+    default, bound = "" if flag.required else _default(flag), flag.bound if everything else ""
+    if facts := "; ".join(fact for fact in (bound, default) if fact):
+        text = f"{text.removesuffix('.')} ({facts})"
     metavar = "" if len(flag.metavar) > WIDTH - 8 else flag.metavar  # too many choices: the text has them
     head = _positional(flag) if flag.positional else f"{', '.join(flag.names)} {metavar}".rstrip()
     body = _wrapped(text, " " * COLUMN)
@@ -105,7 +105,7 @@ def first_sentence(text: str) -> str:
 
 
 def _default(flag: Flag) -> str:
-    """A default in the words of a command line; nothing where there is none to speak of."""
+    """A default in the words of a command line; empty where there is none to show."""
     value = flag.default
     if value is True:
         return f"default: yes; {flag.accepted[-1]} for no"
@@ -130,7 +130,7 @@ def _first_named(shown: Sequence[Flag]) -> Flag | None:
 
 
 def _hidden(groups: Iterable[str]) -> list[str]:
-    """What a short help says of the flags that it leaves out; the configs among them may not be loaded yet."""
+    """Note on the flags that a short help leaves out; the configs among them may not be loaded yet."""
     outer = dict.fromkeys(group.partition(".")[0] for group in groups)
     among = f", those of {' and '.join(f'{group}.*' for group in outer)} among them," if outer else ""
     return ["", *_wrapped(f"{ALL} shows the other flags{among} and says more of these.", "")]

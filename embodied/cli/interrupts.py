@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal as a wish that long work looks at between its steps, so that it saves first."""
+"""Ctrl-C, SIGTERM and a closed terminal as a request that long work reads between its steps, so that it saves first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Interrupts:
     """The name of the signal that arrived, if one did."""
 
     def __enter__(self) -> Self:
-        # A hang-up that is ignored stays so: `nohup` asks for that. Only the main thread may hear of signals.
+        # An ignored hang-up stays ignored: `nohup` needs that. Only the main thread may handle signals.
         main = threading.current_thread() is threading.main_thread()
         wanted = SIGNALS if main else ()
         heard = [number for number in wanted if number != HANGUP or signal.getsignal(number) is not signal.SIG_IGN]

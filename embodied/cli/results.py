@@ -45,7 +45,7 @@ def describe() -> dict[str, Any]:
 
 
 def write_result(path: Path | None, command: str, values: Mapping[str, Any]) -> None:
-    """Write numbers with hardware, commit and command as JSON; nothing for no path."""
+    """Write numbers with hardware, commit and command as JSON; nothing without a path."""
     if path is None:
         return
     write_json(path, {**values, "command": command, "hardware": describe()})
@@ -103,7 +103,7 @@ def _memory_gib() -> float | None:
 
 
 def _gpu() -> str | None:
-    """Names as the driver gives them: asking torch or JAX would take memory on the GPU."""
+    """Names as the driver gives them: torch and JAX would take memory on the GPU."""
     names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return ", ".join(names.splitlines()) if names else None
 
@@ -118,8 +118,8 @@ def _version(distribution: str) -> str | None:
 def _commit(file: Path) -> tuple[str | None, bool | None]:
     """Commit of the checkout that tracks `file`, and whether a tracked file differs from it.
 
-    Tracking matters: an installed package may lie below somebody else's repository. A copy without its repository is
-    told by EMBODIED_COMMIT what it is a copy of.
+    Tracking matters: an installed package may lie below another repository. For a copy without its repository,
+    EMBODIED_COMMIT names the commit that was copied.
     """
     folder = str(file.parent)
     if _output("git", "-C", folder, "ls-files", "--error-unmatch", file.name) is None:
@@ -130,7 +130,7 @@ def _commit(file: Path) -> tuple[str | None, bool | None]:
 
 
 def _output(*command: str) -> str | None:
-    """What a command prints, None if it is absent or fails."""
+    """Output of a command, None if it is absent or fails."""
     if shutil.which(command[0]) is None:
         return None
     # A git hook points these at the repository it runs for, which need not be ours.

@@ -82,7 +82,7 @@ class Table:
 
 
 def table(title: str, rows: Mapping[str, Cell]) -> Table:
-    """Two columns: what, and its value."""
+    """Two columns: name and value."""
     return Table(title, tuple(rows.items()), prose=(1,))
 
 

@@ -1,4 +1,4 @@
-"""What a command says while it works: notes and progress, on standard error; and numbers, short enough to read."""
+"""Notes and progress of a working command, on standard error; and numbers, short enough to read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOTEBOOK_INTERVAL = 0.5  # s between two texts of a notebook's line
 
 
 def console() -> Console:
-    """Where notes and progress go: standard error, so that standard output holds results alone."""
+    """Console for notes and progress: standard error, so that standard output holds results alone."""
     return Console(stderr=True, highlight=False)
 
 
 def output() -> Console:
-    """Where results go: standard output."""
+    """Console for results: standard output."""
     return Console(highlight=False)
 
 

@@ -49,14 +49,14 @@ class Episode(Generic[StateT]):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Transition:
-    """What one control step brought, before any reset."""
+    """Result of one control step, before any reset."""
 
     reward: Array
     """() sum of the weighted terms; (agents,) where the task has agents."""
     terminated: Array
     """() bool, the episode failed, or diverged, or was won (`ends_when_solved`), and ends without bootstrapping."""
     failed: Array
-    """() bool, the same but for those that were won."""
+    """() bool, the same without those that were won."""
     truncated: Array
     """() bool, the time limit ended an episode that had not failed."""
     success: Array

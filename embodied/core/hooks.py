@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
@@ -23,7 +24,7 @@ Observation = Mapping[str, Mapping[str, Array]]
 """Observation group -> term -> value, e.g. `{"policy": {"gyro": (3,), ...}, "critic": {...}}`; order matters."""
 
 PROPRIO = "proprio"
-"""The observation group of what a robot knows of itself, beside cameras."""
+"""Observation group of a robot's own state, beside cameras."""
 PIXELS = "pixels/"
 """Prefix of the observation groups of cameras, `pixels/<camera>`."""
 
@@ -62,7 +63,7 @@ class CommandRange:
     """One number of a command that a person may set while the task runs, and between which values."""
 
     name: str
-    """What the number is, in the frame that the field has."""
+    """Meaning of the number, in the frame that the field has."""
     unit: str
     """Its unit."""
     low: float
@@ -70,9 +71,9 @@ class CommandRange:
     field: str
     """Field of the task's state that holds it: path, with dots."""
     index: tuple[int, ...] = ()
-    """Its place in the field. Of a field with a row for each agent: in a row, and the number is the agents' mean."""
+    """Its index in the field; with a row for each agent, its index in a row, and the number is the agents' mean."""
     default: float = 0.0
-    """Its value where the field is None, because the task then has a value of its own."""
+    """Its value where the field is None, because the task then chooses one."""
     rotation: bool = False
     """Whether the field is a quaternion wxyz; the number then is the component `index` of its rotation vector, and all
     three components are numbers of the command, in their order."""
@@ -85,6 +86,31 @@ class CommandRange:
 
 
 @dataclasses.dataclass(frozen=True)
+class TermDescription:
+    """Unit and meaning of an observed term."""
+
+    unit: str
+    meaning: str
+    """Meaning of the numbers, the frame they are in, and their values before the first action."""
+    sensor: str = ""
+    """Sensor of the model, `joint_pos` or `joint_vel`, whose errors the term's observation noise stands for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """Facts of the robot for a deployment, beside what follows from the task's own functions and its model."""
+
+    terms: Mapping[str, TermDescription] = dataclasses.field(default_factory=dict)
+    """Terms of the observation group `policy`, as far as they are described."""
+    workspace: tuple[tuple[float, float], ...] = ()
+    """m, x, y and z between which the body may be; empty: anywhere."""
+    max_tilt: float = math.inf
+    """rad between the body's z axis and up, beyond which the robot has fallen."""
+    stands: bool = False
+    """Whether its servos alone hold the robot in its home pose, so that it is moved there before the policy runs."""
+
+
+@dataclasses.dataclass(frozen=True)
 class TaskConfig:
     """Options of a task that has none of its own."""
 
@@ -93,7 +119,7 @@ class TaskConfig:
 
 
 class TaskHooks(abc.ABC, Generic[StateT]):
-    """What a robot senses, what it may do and what counts as success; tasks are children of `embodied.core.task.Task`.
+    """A robot's sensors, actions and criteria of success; tasks are children of `embodied.core.task.Task`.
 
     They hold a frozen `config` and constants only: all state of an episode is in `World` and in the task's state. Every
     method that is given one of them is traced by JAX for one environment and must be pure, but for
@@ -129,13 +155,15 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call."""
     commands: Mapping[str, str] = {}
-    """Fields of the task's state that a robot is told and does not measure, such as a velocity command, a goal or a
-    plan: path, with dots, -> what its numbers are, with units and frame. In a deployment an operator sets them."""
+    """Fields of the task's state that a robot receives and does not measure, such as a velocity command, a goal or a
+    plan: path, with dots, -> meaning of its numbers, with units and frame. In a deployment an operator sets them."""
     first_commands: Mapping[str, str] = {}
-    """The same of fields that are told once, before the first step, and that every step then changes."""
+    """The same for fields that are set once, before the first step, and that every step then changes."""
     setpoints: tuple[str, ...] = ()
-    """Names and units of what `process_action` gives (to one agent), where a robot is sent that and runs controllers of
-    its own; without them it is sent `Control.ctrl`."""
+    """Names and units of the results of `process_action` (for one agent), where a robot receives those and runs its own
+    controllers; otherwise it receives `Control.ctrl`."""
+    deployment: Deployment = Deployment()
+    """Facts of the robot for a deployment."""
     instruction: ClassVar[tuple[str, ...]] = ()
     """The task in language, then paraphrases, for language-conditioned policies."""
     instruction_varies: ClassVar[bool] = False
@@ -143,8 +171,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     metric_units: Mapping[str, str] = {}
     """Unit of each of the `metrics` that has one."""
     mirror: Mirror | None = None
-    """How the action and every observed term look when the world is reflected left-right, where the robot is symmetric
-    and its task does not tell left from right; None where nobody said."""
+    """Left-right reflection of the action and every observed term, where the robot is symmetric and its task does not
+    distinguish left from right; None where undeclared."""
     max_reward: ClassVar[float | None] = None
     """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
     None where it measures other things too."""
@@ -184,7 +212,7 @@ class TaskHooks(abc.ABC, Generic[StateT]):
 
     @functools.cached_property
     def terms(self) -> tuple[Term, ...]:
-        """What varies between episodes: `declared_terms` less those that the config or `left_out` leaves out.
+        """Variations between episodes: `declared_terms` less those that the config or `left_out` leaves out.
 
         Raises:
             UnknownNameError: a name that is left out is of no variation of this task.
@@ -272,14 +300,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         return {}
 
     def measured_command(self, world: World, state: StateT) -> Array:
-        """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where there is no saying."""
+        """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where undefined."""
         del world, state
         return jnp.full((len(self.command_ranges),), jnp.nan)
 
     def seen_by(self, world: World, state: StateT, agent: Array) -> tuple[World, StateT]:
-        """The same moment with agent `agent`, () int, and the first in each other's places.
+        """The world and state with agent `agent`, () int, and the first agent exchanged.
 
-        A policy that was exported as the first agent's drives any of them by it. Of the state, what `commands` name is
+        A policy exported as the first agent's drives any agent by it. In the state, the fields named by `commands` are
         to be exchanged.
 
         Raises:
@@ -296,7 +324,7 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         return {}
 
     def keypoints(self, world: World, state: StateT) -> Mapping[str, Array]:
-        """What the instruction is about, such as an object and its goal: name -> (3) m, world frame.
+        """Points that the instruction is about, such as an object and its goal: name -> (3) m, world frame.
 
         Datasets record where cameras see them, and a policy that sees learns to point at them.
         """
@@ -314,14 +342,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     def mocap_positions(self, state: StateT) -> Array | None:
         """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
 
-        For rendering only: engines are told by `Control.mocap_pos`. None: pictures show what the engine keeps.
+        For rendering only: engines read `Control.mocap_pos`. None: pictures show what the engine keeps.
         """
         del state
         return None
 
     def geom_appearance(self, state: StateT) -> Mapping[str, Array]:
         """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
-        in its body's frame, colour (4). For rendering only: engines are told by `ResetState.model`.
+        in its body's frame, colour (4). For rendering only: engines read `ResetState.model`.
         """
         del state
         return {}

@@ -1,6 +1,6 @@
-"""Initial-state buffer: reset states of episodes that a task draws again, each as often as its weight says.
+"""Initial-state buffer: reset states that a task draws again, in proportion to their weights.
 
-Where a policy fails (TwinRL, arXiv:2602.09023), or where a teacher has been (SnapshotRL), is written down as reset
+States where a policy fails (TwinRL, arXiv:2602.09023), or where a teacher has been (SnapshotRL), are stored as reset
 states; training begins some of its episodes there.
 """
 
@@ -60,7 +60,7 @@ def first_reset_states(task: Task[Any], seed: int, count: int) -> ResetState[Any
 
 
 class InitialStates(TaskWrapper[StateT]):
-    """A task a share of whose episodes begins at reset states of a buffer, the others as ever."""
+    """A task that begins a share of its episodes at reset states of a buffer, the others as before."""
 
     def __init__(self, task: Task[StateT], buffer: InitialStateBuffer, share: float = 0.5) -> None:
         """Begin a fraction `share` in (0, 1] of the episodes in the buffer.
@@ -92,7 +92,7 @@ class InitialStates(TaskWrapper[StateT]):
 
 
 def buffer_path(folder: Path, task: str) -> Path:
-    """Where a folder of initial states holds those of a task."""
+    """Path of a task's initial states in a folder."""
     return Path(folder) / f"{task_names.run_folder(task)}.safetensors"
 
 

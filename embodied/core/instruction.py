@@ -25,17 +25,17 @@ SHOWN = 40  # characters of a refused instruction that its error repeats
 
 @dataclasses.dataclass(frozen=True)
 class Dialogue:
-    """An instruction, and what its user answers to the one question that a robot may ask.
+    """An instruction, and the user's answer to the one question that a robot may ask.
 
     Source of the setting: Ask-to-Clarify (arXiv:2509.15061).
     """
 
     instruction: str
-    """As the user says it first. It may fit several objects."""
+    """The user's first instruction. It may fit several objects."""
     question: str | None
-    """What there is to ask; None where the instruction fits one object."""
+    """The question; None where the instruction fits one object."""
     answer: str
-    """What the user says when asked, needed or not."""
+    """The user's answer, needed or not."""
 
     @property
     def ambiguous(self) -> bool:
@@ -51,11 +51,11 @@ class Instruction:
     """The instruction of one episode in language."""
 
     paraphrases: tuple[str, ...]
-    """Texts that all say what is to be done; the first one is the default."""
+    """Texts with the same meaning; the first one is the default."""
     wrong: tuple[str, ...] = ()
     """Instructions for something else that could be done in this very episode: to obey one of them is a failure."""
     dialogue: Dialogue | None = None
-    """Where the robot may ask first."""
+    """Set where the robot may ask first."""
     matches: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Phrase -> number of objects in this episode that it fits; the same phrases in every episode of a task."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.world import ResetState, StateT
 from embodied.errors import EngineError, UnknownNameError
 from embodied.math.rotations import matrix_from_quat
 
@@ -43,7 +41,7 @@ UNITS: Mapping[str, str] = {
 
 
 class Distribution(enum.StrEnum):
-    """How a number is drawn from its range."""
+    """Distribution of a number over its range."""
 
     UNIFORM = "uniform"
     BALL = "uniform in a ball"
@@ -59,7 +57,7 @@ class Range:
     """
 
     quantity: str
-    """What is drawn, such as `factor`, `shift` or `tilt`."""
+    """Drawn quantity, such as `factor`, `shift` or `tilt`."""
     low: float
     """Smallest; of a normal distribution, one standard deviation below the mean; of a ball, 0."""
     high: float
@@ -97,14 +95,13 @@ class Range:
 class Term:
     """One named source of variation between episodes: of model fields, of a number in the task's state, or any other.
 
-    A task declares its terms once (`Task.declared_terms`). What is listed, left out by name and scaled by automatic
-    domain randomisation follows from the declaration.
+    A task declares its terms once (`Task.declared_terms`). What is listed and left out by name follows from them.
     """
 
     name: str
     """Unique in its task; the name of the switch on the command line."""
     description: str
-    """What varies; `ranges` say how far."""
+    """Varied quantity; `ranges` give its extent."""
     apply: Callable[[Array, Fields], dict[str, Array]] | None = None
     """`(key, fields so far) -> changed MjModel fields`, drawn by `draw`; terms compose in the order a task lists them.
     None: the task itself draws what varies."""
@@ -115,9 +112,9 @@ class Term:
     optional: bool = True
     """Whether the term can be left out."""
     ranges: tuple[Range, ...] = ()
-    """Of every number that is drawn."""
+    """Range of every number that is drawn."""
     no_range: str = ""
-    """Where `ranges` cannot say what is drawn: why."""
+    """Reason why `ranges` cannot describe what is drawn."""
 
     @property
     def summary(self) -> str:
@@ -142,7 +139,7 @@ def offset(
 
 
 def _range(name: str, quantity: str, low: float, high: float, unit: str) -> Range:
-    """A uniform range of the term `name`, by which an error calls it."""
+    """A uniform range of the term `name`, which an error mentions."""
     if low > high:
         raise ValueError(f"randomisation term {name!r}: low={low} must not exceed high={high}")
     return Range(quantity, low, high, unit)
@@ -228,22 +225,6 @@ def draw(model: mujoco.MjModel, terms: Sequence[Term], key: Array, fields: Field
     return changed
 
 
-def scaled(
-    model: mujoco.MjModel, terms: Sequence[Term], reset_state: ResetState[StateT], scale: Array
-) -> ResetState[StateT]:
-    """A reset state whose physics is as drawn at `scale` 1 and nominal at 0, and lies in between at () in [0, 1].
-
-    Nominal are the model's own fields, and `Term.nominal` for parameters in the task's state.
-    """
-    nominal = {name: jnp.asarray(getattr(model, name), jnp.float32) for name in reset_state.model}
-    fields = {name: nominal[name] + scale * (value - nominal[name]) for name, value in reset_state.model.items()}
-    state: Any = reset_state.task_state
-    drawn = {term.state_field: term.nominal for term in terms if term.state_field is not None}
-    parameters = {name: value + scale * (getattr(state, name) - value) for name, value in drawn.items()}
-    task_state = dataclasses.replace(state, **parameters) if parameters else state
-    return dataclasses.replace(reset_state, model=fields, task_state=task_state)
-
-
 class _Defaults(dict[str, Array]):
     """The model's own fields, converted on first use."""
 
@@ -258,7 +239,7 @@ class _Defaults(dict[str, Array]):
 
 
 class _Overlay(dict[str, Array]):
-    """What earlier terms changed, over the model's own fields."""
+    """Fields that earlier terms changed, over the model's own fields."""
 
     def __init__(self, base: _Defaults, changed: dict[str, Array]) -> None:
         super().__init__(changed)
@@ -270,7 +251,7 @@ class _Overlay(dict[str, Array]):
 
 @dataclasses.dataclass(frozen=True)
 class DerivedConstants:
-    """What `mj_setConst` derives from inertial fields at the reference pose, as a function in JAX.
+    """Constants that `mj_setConst` derives from inertial fields at the reference pose, as a function in JAX.
 
     The reference pose does not depend on inertial fields, so the Jacobians of the body frames are constants;
     the joint-space inertia follows as sum_b J_b' I_b J_b + armature, and every inverse weight from its inverse.

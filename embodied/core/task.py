@@ -1,7 +1,7 @@
 """`Task`, the base class of every task, and `TaskWrapper`, a task around a task.
 
 A wrapper changes some hooks of the task within and forwards all others. Initial-state buffers, automatic domain
-randomisation and calibrations are wrappers. Single terms can be added and removed without a class of one's own:
+randomisation and calibrations are wrappers. Single terms can be added and removed without a new class:
 
     task = Hover().with_rewards(low=(-0.1, lambda world, state, action: world["position"][2]))
     task = task.with_variations(randomization.scale_bodies("payload", 1.0, 1.3, [1]))
@@ -33,14 +33,14 @@ from embodied.errors import EmbodiedError, UnknownNameError, listing
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 RewardTerm: TypeAlias = tuple[float, Callable[[World, Any, Array], Array]]
 """Weight, and a function of world, state and action to the unweighted term, as `TaskHooks.rewards` has them."""
-KEPT = 8  # tasks whose compiled programs stay in a process, for whoever makes them again
+KEPT = 8  # tasks whose compiled programs stay in a process, for callers that make them again
 ADDED = 0x5EED  # folded into an episode's key, for draws beside the task's own
 ObservedTerm: TypeAlias = Callable[[World, Any], Array]
 """Function of world and state to an observed term."""
 
 
 class Task(TaskHooks[StateT]):
-    """A task: the hooks of `TaskHooks`, of which a child implements what it needs, and what follows from them."""
+    """A task: the hooks of `TaskHooks`, of which a child implements those it needs, and what is derived from them."""
 
     def __repr__(self) -> str:
         return type(self).__name__
@@ -51,8 +51,13 @@ class Task(TaskHooks[StateT]):
         return self
 
     @property
+    def deployed(self) -> Task[Any]:
+        """The task from which a robot's control step is computed: this one, without stand-ins for the robot."""
+        return self
+
+    @property
     def restarts_alike(self) -> bool:
-        """Whether the episodes that follow are drawn as the first ones are: `restart` is the usual one."""
+        """Whether the episodes that follow are drawn as the first ones are: `restart` is the default one."""
         return type(self).restart is TaskHooks.restart
 
     @property
@@ -78,7 +83,7 @@ class Task(TaskHooks[StateT]):
 
     @property
     def variations(self) -> Mapping[str, str]:
-        """Name -> what varies, with the range, of `terms`."""
+        """Name -> description and range, of `terms`."""
         return {term.name: term.summary for term in self.terms}
 
     def rebuilt(
@@ -114,7 +119,7 @@ class Task(TaskHooks[StateT]):
     def with_variations(self, *terms: Term) -> Task[StateT]:
         """The same task with further variations of model fields, such as `randomization.scale(...)` makes.
 
-        They are drawn after the task's own, which stay as they were, and are listed, left out and scaled like those.
+        They are drawn after the task's own, which stay as they were, and are listed and left out like those.
 
         Raises:
             EmbodiedError: the task has a variation of that name already, or one draws no model field.
@@ -129,7 +134,7 @@ class Task(TaskHooks[StateT]):
         Args:
             rewards: Names of reward terms.
             observations: `group/term` of observed terms.
-            variations: Names of what varies between episodes; "all" stands for every one.
+            variations: Names of variations between episodes; "all" stands for every one.
 
         Raises:
             UnknownNameError: the task has no such term; says which it has.
@@ -148,8 +153,8 @@ def has_expert(task: Task[Any] | type[Task[Any]]) -> bool:
 def forwarded(hook: Hook) -> Hook:
     """A method that calls the hook of the task within.
 
-    The hook's annotations say where the task's state is among its arguments and in its result: there, the wrapper's
-    state is taken apart and put together again, see `TaskWrapper.inner_state` and `TaskWrapper.outer_state`.
+    The hook's annotations show where the task's state is among its arguments and in its result: there, the wrapper's
+    state is unwrapped and wrapped again, see `TaskWrapper.inner_state` and `TaskWrapper.outer_state`.
 
     Raises:
         TypeError: the hook returns the state in a way that is not known here.
@@ -186,11 +191,11 @@ def forwarded(hook: Hook) -> Hook:
 
 
 class TaskWrapper(Task[StateT]):
-    """A task that does what the task within does, in every hook that a subclass does not override.
+    """A task that forwards every hook that a subclass does not override to the task within.
 
-    Numbers and random draws stay the same. Hooks that call each other do so in the task within: a wrapper that changes
-    `reset` changes `restart`, too, where it shall hold there. Whatever else the task within has can be read from the
-    wrapper. A wrapper that keeps numbers of its own along an episode overrides `inner_state` and `outer_state`.
+    Numbers and random draws stay the same. Hooks call each other in the task within: a wrapper that changes `reset`
+    must change `restart`, too, where it is to hold there. All other attributes of the task within can be read from the
+    wrapper. A wrapper with state of its own along an episode overrides `inner_state` and `outer_state`.
     """
 
     def __init__(self, task: Task[Any]) -> None:
@@ -207,6 +212,11 @@ class TaskWrapper(Task[StateT]):
     @property
     def unwrapped(self) -> Task[Any]:
         return self.task.unwrapped
+
+    @property
+    def deployed(self) -> Task[Any]:
+        within = self.task.deployed
+        return self if within is self.task else self.around(within)
 
     @property
     def restarts_alike(self) -> bool:
@@ -230,7 +240,7 @@ class TaskWrapper(Task[StateT]):
     def around(self, task: Task[Any]) -> Task[StateT]:
         """The same wrapper around another task."""
         other = copy.copy(self)
-        for name in ("observation_terms", "terms"):  # computed of the task before
+        for name in ("observation_terms", "terms"):  # computed from the task before
             vars(other).pop(name, None)
         other.task = task
         return other

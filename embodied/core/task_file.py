@@ -1,4 +1,4 @@
-"""The import of a file of the user's own, of a task above all, under a module name that is the same in every process.
+"""Import of a user's file, above all of a task, under a module name that is the same in every process.
 
 A file is imported once in a process, so that what began with one version of it ends with that version.
 """
@@ -18,7 +18,7 @@ from embodied.core.task import Task
 from embodied.errors import OWN_FILES, EmbodiedError, UnknownNameError, closest, listing, reason
 
 TRAINING = "training"
-"""Name of a file's training defaults, a `policies.training.defaults.TrainConfig`; a file need not have any."""
+"""Name of a file's training defaults, a `policies.train_config.TrainConfig`; a file need not have any."""
 
 
 def import_file(path: Path, what: str = "task") -> ModuleType:
@@ -26,7 +26,7 @@ def import_file(path: Path, what: str = "task") -> ModuleType:
 
     Args:
         path: The file.
-        what: What it is asked for, task or policy, which messages say.
+        what: Its content, task or policy, for messages.
 
     Raises:
         EmbodiedError: there is no such file, or its syntax is wrong. What its own code raises goes through.
@@ -98,7 +98,7 @@ EXAMPLES = {
 
 
 def summary_of(kind: type[Task[Any]]) -> str:
-    """The first sentence of what a task's class says of itself."""
+    """The first sentence of a task class's docstring."""
     text = " ".join((vars(kind).get("__doc__") or "A task without a docstring.").split())
     return text.partition(". ")[0].removesuffix(".") + "."
 

@@ -1,4 +1,4 @@
-"""What a task reads (`World`), what it writes (`Control`) and how an episode begins (`ResetState`).
+"""Inputs of a task (`World`), its outputs (`Control`) and the beginning of an episode (`ResetState`).
 
 All three describe ONE environment, without a batch axis; engines and `Env` add the leading `(num_envs,)`.
 Units are SI and radians, quaternions are wxyz, z points up.
@@ -24,7 +24,7 @@ StateT = TypeVar("StateT")
 
 @dataclasses.dataclass(frozen=True)
 class SensorLayout:
-    """Where each named sensor of a model lies in the flat sensor array. Static and hashable."""
+    """Slices of a model's named sensors in the flat sensor array. Static and hashable."""
 
     names: tuple[str, ...]
     starts: tuple[int, ...]
@@ -87,7 +87,7 @@ class World:
 
     @classmethod
     def posed(cls, model: mujoco.MjModel, qpos: Any, qvel: Any, mocap_pos: Any = None) -> World:
-        """What C MuJoCo senses of a model with these joints, (nq,) and (nv,): to try rewards and outcomes on a pose.
+        """Readings of C MuJoCo for a model with these joints, (nq,) and (nv,): to try rewards and outcomes on a pose.
 
         `mocap_pos`: (nmocap, 3) m, where the mocap bodies stand; by default where the model has them.
         """
@@ -103,7 +103,7 @@ class World:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """What a task writes to the engine for one physics step. `None` leaves a part at zero (or as it was)."""
+    """Inputs of the engine for one physics step. `None` leaves a part at zero (or as it was)."""
 
     ctrl: Array | None = None
     """(nu,) actuator inputs, in each actuator's own unit."""
@@ -118,7 +118,7 @@ class Control:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ResetState(Generic[StateT]):
-    """How an episode begins: a fresh state, the task's state and this episode's physical parameters."""
+    """Beginning of an episode: a fresh state, the task's state and this episode's physical parameters."""
 
     qpos: Array
     """(nq,) as in `World`."""
@@ -130,7 +130,7 @@ class ResetState(Generic[StateT]):
     """MjModel field -> this episode's value, in the field's own shape (see `embodied.core.randomization`)."""
     mocap_pos: Array | None = None
     """(nmocap, 3) m, world frame: where mocap bodies stand, so that the first observation has them there. Engines that
-    keep none are told again by `Control.mocap_pos`. `None`: where the model has them."""
+    keep none read them again from `Control.mocap_pos`. `None`: where the model has them."""
 
 
 @jax.tree_util.register_dataclass

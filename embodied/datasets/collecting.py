@@ -38,7 +38,7 @@ from embodied.rendering.render_state import RenderState
 
 @dataclasses.dataclass(frozen=True)
 class CollectConfig:
-    """What is recorded of one task."""
+    """Recording options of one task."""
 
     episodes: int = 50
     """Number of episodes."""
@@ -115,8 +115,8 @@ def collect(
     Args:
         env: With cameras; it is reset.
         policy: Its actions are clipped to [-1, 1]; images that it does not read are not rendered.
-        config: How many, and of what kind.
-        on_step: Called after each control step with how many demonstrations there are, and the step's number.
+        config: Number and kind of the episodes.
+        on_step: Called after each control step with the number of demonstrations so far, and that of the step.
 
     Raises:
         EmbodiedError: the environment has no cameras, many agents, or not the group of the state; or too few succeeded.
@@ -275,7 +275,7 @@ def render(env: Env, render_states: RenderState, length: int) -> dict[str, np.nd
 
 
 def _enough(finished: np.ndarray, counted: np.ndarray, wanted: int) -> bool:
-    """Whether the first `wanted` that count are known, however those end that are still running behind them.
+    """Whether the first `wanted` that count are known, however those still running behind them end.
 
     Taking whichever finish first would favour short episodes.
     """

@@ -7,7 +7,7 @@
     data/chunk-000/file-000.parquet                 a frame a row
     videos/observation.images.front/chunk-000/file-000.mp4
 
-Many episodes share a file. Our own columns bear the prefix `embodied/`, which LeRobot's reader passes over.
+Many episodes share a file. Our own columns bear the prefix `embodied/`, which LeRobot's reader ignores.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ DATA_MB, VIDEO_MB = 100, 200  # LeRobot's largest files
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 KEYPOINTS = "keypoints."
-"""Before a camera's name: where in its image things are. Ours; no observation, or LeRobot's policies would read it."""
+"""Prefix of a camera's name: image positions of things. Ours; no observation, or LeRobot's policies would read it."""
 COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns of every frame: s since the episode's start, index in the episode, of its episode, in the dataset, of its
 instruction."""
 CAMERA = re.compile(r"[A-Za-z0-9_-]+")  # names that are safe as part of a path
-LARGEST_SIDE, LARGEST_VECTOR = 16384, 65536  # beyond, a file that lies would fill the memory
+LARGEST_SIDE, LARGEST_VECTOR = 16384, 65536  # beyond, a file with false sizes would fill the memory
 CODEC, PIXELS = "h264", "yuv420p"
 
 
@@ -183,7 +183,7 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
 
 
 def _keypoint_names(features: Mapping[str, Any], cameras: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of what has a place in the image of every camera; none unless all of them say so."""
+    """Names of the things with a place in every camera's image; none unless all cameras have them."""
     if not all(KEYPOINTS + camera in features for camera in cameras):
         return ()
     names = {_names(features[KEYPOINTS + camera], KEYPOINTS + camera) for camera in cameras}

@@ -1,11 +1,11 @@
-"""`Dataset`: episodes from a folder in LeRobot's format v3.0, whoever wrote it.
+"""`Dataset`: episodes from a folder in LeRobot's format v3.0, by any writer.
 
 dataset = open_dataset(Path("demos"), cameras=("front", "wrist"), fps=80, action_size=4)
 dataset[7]                       # an Episode
 dataset.part(7, 20, 21)          # one step of it, as an Episode of length 1
 for episode in dataset: ...      # all of them, each video decoded once
 
-Numbers are kept in state, images are decoded when they are asked for. Nothing in a dataset is executed, and no path
+Numbers are kept in memory, images are decoded when they are read. Nothing in a dataset is executed, and no path
 that it names is followed.
 """
 
@@ -24,8 +24,8 @@ from embodied.datasets.episode import Episode
 from embodied.datasets.layout import ACTION, KEYPOINTS, STATE, DatasetInfo, read_info
 from embodied.datasets.statistics import Statistics
 from embodied.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
-from embodied.datasets.video import Decoder, check_whole
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.rendering.video_files import Decoder, check_whole
 from embodied.storage.files import read_json
 
 
@@ -38,7 +38,7 @@ def open_dataset(
     state_size: int | None = None,
     action_size: int | None = None,
 ) -> Dataset:
-    """Open a dataset and check that it is complete, and what a policy expects.
+    """Open a dataset and check that it is complete and fits what a policy expects.
 
     Args:
         folder: The dataset.
@@ -70,7 +70,7 @@ class Dataset(Sequence[Episode]):
     """The episodes of a folder. Open it with `open_dataset`."""
 
     def __init__(self, folder: Path, info: DatasetInfo) -> None:
-        """Read what is known of the episodes and look for all files.
+        """Read the table of episodes and check that all files exist.
 
         Raises:
             EmbodiedError: one is missing or truncated.
@@ -141,7 +141,7 @@ class Dataset(Sequence[Episode]):
             EmbodiedError: there is no such episode or step, or a video is damaged.
         """
         if not -len(self) <= index < len(self):
-            # A sequence says so too, and ends loops by it.
+            # As sequences do; loops end by it.
             raise IndexError(f"episode {index} of {len(self)}")
         row = self.rows[index]
         end = row.length if end is None else end

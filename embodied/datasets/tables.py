@@ -19,12 +19,12 @@ from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.files import require_regular
 
 OWN = "embodied/"  # before the names of our own columns
-INSTRUCTION = "task"  # LeRobot's word for what a robot is told
+INSTRUCTION = "task"  # LeRobot's word for an instruction
 
 
 @dataclasses.dataclass(frozen=True)
 class EpisodeRow:
-    """Where an episode is, and what is known of it."""
+    """Place and properties of an episode."""
 
     task: str
     """Registered name of the task; empty where another program wrote the dataset."""
@@ -34,15 +34,15 @@ class EpisodeRow:
     first: int
     """Number of its first frame in the dataset."""
     data_file: int
-    """Which file of frames, counted over all chunks."""
+    """Number of the file of frames, counted over all chunks."""
     video_files: Mapping[str, int]
-    """Camera -> which video."""
+    """Camera -> number of the video."""
     video_starts: Mapping[str, float]
     """Camera -> s into the video at which the episode begins."""
     success: bool
     seed: int | None
     noise: float
-    """Standard deviation of what disturbed its actions."""
+    """Standard deviation of the noise on its actions."""
 
 
 def frame_table(episode: Episode, info: DatasetInfo, number: int, first: int, instruction: int) -> pa.Table:
@@ -94,7 +94,7 @@ def episode_table(
 
 
 def _places(key: str, files: Sequence[int]) -> dict[str, list[int]]:
-    """The columns that say in which files the episodes are."""
+    """The columns with the files of the episodes."""
     return {f"{key}/{part}": [chunk_and_file(index)[part] for index in files] for part in chunk_and_file(0)}
 
 

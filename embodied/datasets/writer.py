@@ -18,10 +18,10 @@ from embodied.datasets.episode import Episode
 from embodied.datasets.layout import DATA_MB, IMAGES, VIDEO_MB, DatasetInfo
 from embodied.datasets.statistics import Statistics, of_images, of_numbers, pooled
 from embodied.datasets.tables import EpisodeRow, episode_table, frame_table, instruction_table
-from embodied.datasets.video import X264
 from embodied.errors import EmbodiedError, reason
-from embodied.rendering.video import VideoWriter
+from embodied.rendering.video_files import X264
 from embodied.storage.files import TEMPORARY, dumps, jsonable
+from embodied.viewer.film import VideoWriter
 
 MB = 1 << 20
 LONGEST_VIDEO = 400.0  # s: LeRobot looks for frames by float32 times within 0.1 ms, which they resolve up to 1,000 s
@@ -68,7 +68,7 @@ class DatasetWriter:
         self._videos: dict[str, VideoWriter] = {}
 
     def add(self, episode: Episode, noise: float = 0.0) -> None:
-        """Append an episode, whose actions noise of that standard deviation disturbed.
+        """Append an episode; `noise` is the standard deviation of the noise on its actions.
 
         Raises:
             EmbodiedError: it has other cameras or sizes than the dataset, or holds numbers that are not finite.
@@ -171,7 +171,7 @@ class DatasetWriter:
             return True
         table = layout.data_path(self._temporary, self._file).stat().st_size
         video = max(video.written for video in self._videos.values())
-        # One episode more must fit too; the frames so far tell how large it will be.
+        # One episode more must fit too; its size is estimated from the frames so far.
         growth = 1 + more / self._frames_in_file
         return table * growth > DATA_MB * MB or video * growth > VIDEO_MB * MB
 

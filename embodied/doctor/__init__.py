@@ -1,1 +1,1 @@
-"""What a machine has and what is wrong with it, and an examination of its GPU: `python -m embodied.doctor`."""
+"""Report on a machine and its faults, and an examination of its GPU: `python -m embodied.doctor`."""

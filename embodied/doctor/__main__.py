@@ -1,4 +1,4 @@
-"""`python -m embodied.doctor`: what this machine has, what will be used, and what mends what is wrong."""
+"""`python -m embodied.doctor`: what this machine has, what will be used, and how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.factory import default_engine
 from embodied.registry import join_content
 
-EXAMPLES = ("swarm/hover", "locomotion/go1-joystick-flat", "manipulation/reach")  # tasks whose default engines are said
+EXAMPLES = ("swarm/hover", "locomotion/go1-joystick-flat", "manipulation/reach")  # tasks whose default engines it shows
 COLOURS = {Verdict.GOOD: "green", Verdict.NOTE: "yellow", Verdict.WRONG: "red"}
-CHILD = "--in-this-process"  # how the examination calls itself for one check; no flag for people
+CHILD = "--in-this-process"  # with it the examination starts itself for one check; internal
 MINUTES = 8.0  # of the whole GPU examination
 
 
@@ -90,7 +90,7 @@ def look_at_machine() -> dict[str, Any]:
     registry = join_content()
     try:
         engines: dict[str, str] = {name: default_engine(registry[name]) for name in EXAMPLES}
-    except EmbodiedError as error:  # the same as a finding above: JAX was told to use what is not there
+    except EmbodiedError as error:  # the same as a finding above: JAX is set to use a missing device
         engines = {name: f"none: {error}" for name in EXAMPLES}
     cli.show(cli.table("engines by default", engines))
     return {"machine": [dataclasses.asdict(finding) for finding in found], "engines": engines}

@@ -1,4 +1,4 @@
-"""The examination of a GPU: checks of what no machine without one can show, each of them a function of its own.
+"""The examination of a GPU: checks that need one, each of them a function of its own.
 
 `python -m embodied.doctor --gpu` runs every check in a process of its own under a limit of time; `tests/gpu` calls the
 same functions. With `REHEARSAL` they run on a CPU, on small sizes, which shows that the checks themselves work.
@@ -26,17 +26,17 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from embodied.bench import speed
 from embodied.engines.base import sees_nvidia_gpu
 from embodied.engines.mjx.engine import GraphMode
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
-from embodied.evaluation import speed
 from embodied.factory import make
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much the checks do."""
+    """Amount of work of the checks."""
 
     contact_task: str
     """The articulated task with contacts that `mjx` runs."""
@@ -65,7 +65,7 @@ class CheckError(EmbodiedError):
 
 
 class NotHereError(EmbodiedError):
-    """A check that this machine lacks something for."""
+    """A check that needs something this machine lacks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Check:
 
     name: str
     what: str
-    """What it looks at, for a reader."""
+    """Subject of the check, for a reader."""
     seconds: float
     """Limit."""
     run: Callable[[Scale], dict[str, Any]]
@@ -156,7 +156,7 @@ def restarts(scale: Scale) -> dict[str, Any]:
 
 
 def racing(scale: Scale) -> dict[str, Any]:
-    """Steps that are only asked for bring what steps that are waited for bring: no buffer is read before its time."""
+    """Steps that are not waited for give the same results as steps that are: no buffer is read too early."""
     ends, seconds = [], []
     for waits in (True, False):
         env = fused("swarm/hover", 256)
@@ -185,7 +185,7 @@ def contact_rates(scale: Scale) -> dict[str, Any]:
 
 
 def rates(task: str, scale: Scale) -> dict[str, Any]:
-    """Steps per second of the environment and of its bare engine, and what memory that takes."""
+    """Steps per second of the environment and of its bare engine, and the memory they take."""
     found = []
     for num_envs in scale.num_envs:
         env = fused(task, num_envs)
@@ -199,14 +199,14 @@ def rates(task: str, scale: Scale) -> dict[str, Any]:
 
 
 def memory() -> dict[str, float | None]:
-    """The most bytes of the device that JAX and torch have held in this process; None where nobody counts."""
+    """The most bytes of the device that JAX and torch have held in this process; None where it is not counted."""
     counted = jax.devices()[0].memory_stats() or {}
     torch_peak = float(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else None
     return {"jax_peak_bytes": counted.get("peak_bytes_in_use"), "torch_peak_bytes": torch_peak}
 
 
 def iteration(scale: Scale) -> dict[str, Any]:
-    """Where a training iteration's time goes: hover's and the contact task's, from the metrics of a short training."""
+    """Times of a training iteration's parts, of hover and the contact task, from the metrics of a short training."""
     split = {}
     for task, steps in (("swarm/hover", 20), (scale.contact_task, 10)):
         with tempfile.TemporaryDirectory() as folder:
@@ -228,7 +228,7 @@ def graph_modes(scale: Scale) -> dict[str, Any]:
         raise NotHereError("graph modes exist on an NVIDIA GPU only")
     found: dict[str, float | str] = {}
     for mode in GraphMode:
-        # In a process of its own: a mode that this driver cannot do may end it without a word, which is a result.
+        # In a process of its own: a mode that this driver cannot do may end it without a message, which is a result.
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
             try:
                 found[mode] = process.submit(graph_mode_rate, mode, scale).result()
@@ -381,7 +381,7 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def last_line(text: str) -> str:
-    """What a program said last, without the frame around it."""
+    """Last line of a program's output, without the frame around it."""
     return next(
         (line.strip() for line in reversed(text.splitlines()) if any(map(str.isalnum, line))), "it said nothing"
     )

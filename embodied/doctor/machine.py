@@ -1,4 +1,4 @@
-"""What a machine has that physics and learning run on, what is wrong with it, and the command that mends it."""
+"""A machine's equipment for physics and learning, its faults, and the commands that fix them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OVERWRITTEN = ("cudnn", "nccl", "nvshmem", "cusparselt")  # libraries whose cu12
 
 
 class Verdict(StrEnum):
-    """How good a finding is."""
+    """Grade of a finding."""
 
     GOOD = "good"
     NOTE = "note"
@@ -39,11 +39,11 @@ class Finding:
     value: str
     verdict: Verdict = Verdict.GOOD
     mend: str = ""
-    """The command or the change that mends it."""
+    """The command or the change that fixes it."""
 
 
 def findings() -> Iterator[Finding]:
-    """All facts, in the order in which they depend on each other; what breaks while it is looked at is wrong."""
+    """All facts, in the order in which they depend on each other; one whose check raises is wrong."""
     for name, look in LOOKS.items():
         try:
             yield from look()
@@ -116,7 +116,7 @@ def duplicates(names: dict[str, str]) -> Iterator[Finding]:
 
 
 def devices() -> Iterator[Finding]:
-    """What torch, JAX and Warp each compute on."""
+    """Devices on which torch, JAX and Warp compute."""
     import jax
     import torch
 
@@ -145,7 +145,7 @@ def warp(has_gpu: bool) -> Iterator[Finding]:
     """Warp, whose kernels MJX runs on a GPU."""
     import warp
 
-    warp.config.log_level = warp.LOG_ERROR  # it would print what is said here
+    warp.config.log_level = warp.LOG_ERROR  # it would print what is reported here
     warp.init()
     seen = [device.name for device in warp.get_cuda_devices()]
     wrong = has_gpu and not seen
@@ -165,11 +165,11 @@ def environment() -> Iterator[Finding]:
 
 
 def storage() -> Iterator[Finding]:
-    """Where compiled programs are kept."""
+    """Folder of compiled programs, and its free space."""
     folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
     there = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(there).free
-    # In files that people pass on, without the name of whoever is at home there.
+    # Without the user's name, since results are passed on.
     shown = Path("~") / folder.relative_to(Path.home()) if folder.is_relative_to(Path.home()) else folder
     value = f"{shown}, {free / 2**30:.0f} GiB free"
     if not os.access(there, os.W_OK):
@@ -183,7 +183,7 @@ def storage() -> Iterator[Finding]:
 
 
 def pictures() -> Iterator[Finding]:
-    """What pictures are drawn with, and films written."""
+    """OpenGL backend for pictures, and ffmpeg for films."""
     from embodied.rendering.opengl import choose_backend, draws_on_gpu
 
     try:

@@ -1,4 +1,4 @@
-"""Physics engines by name. Each is imported only when it is asked for."""
+"""Physics engines by name. Each is imported only when it is requested."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUMMARIES: Mapping[str, str] = {
     "brax": "Brax's kinematics and collisions, our response: a second opinion.",
     "pybullet": "PyBullet, one world at a time: an independent engine, a robot's stand-in.",
 }
-"""Engine name -> what it is and what for, in a line."""
+"""Engine name -> its kind and purpose, in a line."""
 
 
 def make_engine(name: str, task: Task[Any], num_envs: int, **options: Any) -> FusedEngine[Any] | HostEngine:

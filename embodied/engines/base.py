@@ -33,7 +33,7 @@ POST_CONSTRAINT = frozenset({"cacc", "cfrc_int", "cfrc_ext"})  # MjData fields t
 
 
 def first_device() -> Any:
-    """The `jax.Device` that JAX computes on unless told otherwise.
+    """JAX's default device, a `jax.Device`.
 
     Raises:
         EngineError: JAX was told to use a platform that is not there.
@@ -71,7 +71,7 @@ class FusedEngine(Protocol[P]):
         ...
 
     def world(self, physics: P) -> World:
-        """What the task may know of the state."""
+        """The part of the state that the task may know."""
         ...
 
     def overflow(self, physics: P) -> Array:
@@ -95,7 +95,7 @@ class HostEngine(Protocol):
         ...
 
     def world(self, ids: np.ndarray | None = None) -> World:
-        """What the tasks may know of all environments, or of `ids` (k,): float32, axis 0 first."""
+        """The part of the state that tasks may know, of all environments or of `ids` (k,): float32, axis 0 first."""
         ...
 
     def overflow(self) -> bool:

@@ -35,10 +35,10 @@ class MujocoEngine:
         self.num_envs = num_envs
         self.model = substeps_model(task.model, task.timing.physics_dt)
         # Auto-reset would hide a divergence from the NaN triage: the environment would be back at its reference
-        # pose with nobody told.
+        # pose without a report.
         self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         if self.model.ntree == 1:
-            # Of one tree there is one island; looking for it would cost 5 to 8 % of the physics.
+            # One tree is one island; looking for it would cost 5 to 8 % of the physics.
             self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
         fields = data_fields(self.model)
         self._late = {name: part for name, part in fields.items() if name in POST_CONSTRAINT}
@@ -123,7 +123,7 @@ class MujocoEngine:
         return numpy_world(batch.time[rows], batch.qpos[rows], batch.qvel[rows], self._sensordata[rows], self._layout)
 
     def _run(self, call: Callable[[], None]) -> None:
-        """Make a call in which single simulations may fail without the others' notice."""
+        """Make a call in which single simulations may fail without affecting the others."""
         try:
             call()
         except SimulationError as error:
@@ -139,7 +139,7 @@ class MujocoEngine:
         return rose
 
     def _overflow_counts(self) -> np.ndarray:
-        """How often each environment's buffers have been full, (num_envs, kinds)."""
+        """Number of times that each environment's buffers have been full, (num_envs, kinds)."""
         return self.batch.warning[:, [int(kind) for kind in OVERFLOW_WARNINGS], 1].copy()
 
     def data(self, index: int) -> tuple[mujoco.MjModel, mujoco.MjData]:

@@ -174,7 +174,7 @@ def turned(quat: Array, turn: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Mount:
-    """Where a sensor sits on its body."""
+    """Place of a sensor on its body."""
 
     pos: np.ndarray
     """(3,) m, body frame."""

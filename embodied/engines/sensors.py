@@ -1,4 +1,4 @@
-"""Sensors from the motion of bodies, by MuJoCo's meaning, for engines that have no sensors of their own.
+"""Sensors from the motion of bodies, with MuJoCo's semantics, for engines that have no sensors of their own.
 
 Position and velocity sensors are exact functions of the state. The accelerometer is the change of its site's
 velocity over the last physics step, less gravity; touch and actuator forces come from the engine. One
@@ -43,7 +43,7 @@ class Bodies:
 
 @dataclasses.dataclass(frozen=True)
 class Forces:
-    """What was felt in the last physics step."""
+    """Forces that were felt in the last physics step."""
 
     before: Bodies
     """The bodies at its beginning."""
@@ -59,7 +59,7 @@ class Forces:
 
 @dataclasses.dataclass(frozen=True)
 class Frames:
-    """Where frame sensors are, each in its own frame."""
+    """Pose and motion of each frame sensor's own frame."""
 
     pos: Any
     """(..., k, 3) m, world frame."""
@@ -194,7 +194,7 @@ class SensorReader:
         leading = qpos.shape[:-1]
         parts = []
         if self._mounts is not None:
-            # All at once: of a few vectors, numpy takes as long as of one.
+            # All at once: for a few vectors, numpy takes as long as for one.
             all_now = self._mounts.frames(xp, bodies)
             all_before = self._mounts.frames(xp, forces.before) if self._felt else all_now
             first = 0
@@ -217,7 +217,7 @@ class SensorReader:
 
 @dataclasses.dataclass(frozen=True)
 class _Mounts:
-    """Where sensors of one type sit."""
+    """Places of the sensors of one type on their bodies."""
 
     body: np.ndarray
     """(k,) body ids."""

@@ -37,7 +37,7 @@ SCALAR = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
 @dataclasses.dataclass(frozen=True)
 class Efforts:
-    """What actuators and joints do at one instant."""
+    """Forces of actuators and joints at one instant."""
 
     actuator: Any
     """(..., nu) force of each actuator before its gear, N or N m."""
@@ -56,7 +56,7 @@ class Efforts:
 
 @dataclasses.dataclass(frozen=True)
 class Servos:
-    """The constant part of a model's actuators and joints: who acts on what."""
+    """The constant part of a model's actuators and joints: which acts on which."""
 
     dt: float
     """s per physics step."""
@@ -88,7 +88,7 @@ class Servos:
 
     @classmethod
     def from_model(cls, model: mujoco.MjModel, engine: str) -> Servos:
-        """Look up who acts on what.
+        """Look up which actuator acts on which joints.
 
         Raises:
             EngineError: an actuator is not a motor, position or velocity servo on a hinge, a slide or a fixed tendon of
@@ -145,14 +145,14 @@ class Servos:
     def balance(
         self, fields: Mapping[str, np.ndarray], qpos: np.ndarray, qvel: np.ndarray, ctrl: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Where actuators, springs, damping and dry friction drive the `overshooting` joints to, and how hard.
+        """Speeds to which actuators, springs, damping and dry friction drive the `overshooting` joints, and the forces.
 
-        What is left of the force on a joint falls with the joint's speed. Of servos at their largest force only the
-        damping falls; of several servos on a joint, the sum is taken as one servo.
+        The remaining force on a joint falls with the joint's speed; with servos at their largest force, by the damping
+        alone. Several servos on a joint are taken as one, which is their sum.
 
         Returns:
-            Speeds (..., nv) m/s, rad/s, at which nothing is left of it; forces (..., nv) N, N m, not negative, that are
-            left at the present speeds. Zeros for all other degrees of freedom.
+            Speeds (..., nv) m/s, rad/s, at which no force remains; forces (..., nv) N, N m, not negative, that
+            remain at the present speeds. Zeros for all other degrees of freedom.
         """
         rest, gear = self._at_rest(np, fields, qpos, ctrl), fields["actuator_gear"][..., 0]
         slope = np.where(self.biased, -fields["actuator_biasprm"][..., 2], 0.0)
@@ -171,9 +171,9 @@ class Servos:
         return np.where(self.overshooting, speed, zero), np.where(self.overshooting, np.maximum(left, friction), zero)
 
     def speed_feedback(self, xp: Any, fields: Mapping[str, Any], force: Any) -> Any:
-        """(..., nv) N s/m or N m s/rad, how much harder the servos brake a degree of freedom for its speed.
+        """(..., nv) N s/m or N m s/rad, damping of each degree of freedom by its servos.
 
-        A servo whose force (..., nu) is at its limit does so no more.
+        A servo whose force (..., nu) is at its limit adds none.
         """
         gear, bias = fields["actuator_gear"][..., 0], fields["actuator_biasprm"][..., 2]
         low, high = (fields["actuator_forcerange"][..., side] for side in (0, 1))
@@ -195,7 +195,7 @@ class Servos:
         return fields["actuator_gainprm"][..., 0] * input_ + affine
 
     def _driven(self, xp: Any, fields: Mapping[str, Any], force: Any) -> Any:
-        """(..., nv) what the actuators' forces (..., nu) do to the degrees of freedom, within the joints' limits."""
+        """(..., nv) the actuators' forces (..., nu) on the degrees of freedom, within the joints' limits."""
         # Sums by a matrix: several actuators may drive one joint.
         driven = (fields["actuator_gear"][..., 0] * force) @ self.moments
         limits = fields["jnt_actfrcrange"][..., self.joints, :]
@@ -254,12 +254,12 @@ def _clipped(xp: Any, value: Any, limits: Any, limited: np.ndarray) -> Any:
 
 
 def _beyond(force: np.ndarray, friction: np.ndarray) -> np.ndarray:
-    """What dry friction leaves of a force."""
+    """Remainder of a force after dry friction."""
     return np.sign(force) * np.maximum(np.abs(force) - friction, 0.0)
 
 
 def _damping_of(model: mujoco.MjModel, moments: np.ndarray) -> np.ndarray:
-    """(nv,) N s/m, N m s/rad: what servos and joints resist each degree of freedom's speed with."""
+    """(nv,) N s/m, N m s/rad: damping of each degree of freedom by servos and joints."""
     servo = np.where(model.actuator_biastype == int(BIAS.mjBIAS_AFFINE), -model.actuator_biasprm[:, 2], 0.0)
     scalar = np.zeros(model.nv, bool)
     scalar[model.jnt_dofadr[np.isin(model.jnt_type, SCALAR)]] = True
@@ -276,7 +276,7 @@ def _arms(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
 
 
 def _problem(model: mujoco.MjModel, actuator: int) -> str:
-    """Why an actuator is not supported; empty if it is."""
+    """Reason why an actuator is not supported; empty if it is."""
     transmission = model.actuator_trntype[actuator]
     by_tendon = transmission == mujoco.mjtTrn.mjTRN_TENDON
     if transmission != mujoco.mjtTrn.mjTRN_JOINT and not by_tendon:

@@ -117,7 +117,7 @@ class Env:
 
     @property
     def variations(self) -> dict[str, str]:
-        """What every episode draws anew, with range and unit: name -> description."""
+        """Variations that every episode draws anew, with range and unit: name -> description."""
         return dict(self.task.variations)
 
     @property
@@ -170,7 +170,7 @@ class Env:
         return vectors | {group: ObservationSpec(shape, torch.uint8) for group, shape in shapes.items()}
 
     def mirror(self) -> Mirror:
-        """How actions and observation groups look when the world is reflected left-right.
+        """Left-right reflection of actions and observation groups.
 
         Raises:
             EmbodiedError: the task does not say, or not of every observed term.
@@ -222,7 +222,7 @@ class Env:
         return self._simulator.world()
 
     def render_state(self) -> RenderState:
-        """Where everything stands and what it looks like now, batched: what `BatchRenderer.render` draws.
+        """Poses and appearance of everything now, batched, as `BatchRenderer.render` draws them.
 
         With the visual randomisation of the observed cameras, where the environment has cameras.
         """
@@ -241,7 +241,7 @@ class Env:
         Args:
             seed: The same one gives the same reset states; by default the one the environment was made with. Several,
                 one for each group of neighbours: each then begins as environment 0 would with that seed.
-            group_size: How many neighbours share one random key and so one reset state: environments 0 to
+            group_size: Number of neighbours that share one random key and so one reset state: environments 0 to
                 `group_size` - 1 begin as environment 0 would alone, the next as environment 1, and so on. Under the
                 same actions they stay equal.
 
@@ -399,5 +399,5 @@ class Env:
 
 
 def _default_device(fused: bool) -> str:
-    """Where observations live unless asked otherwise: with JAX for fused engines, on the CPU for host engines."""
+    """Default device of observations: that of JAX for fused engines, the CPU for host engines."""
     return "cuda" if fused and jax.default_backend() == "gpu" and torch.cuda.is_available() else "cpu"

@@ -160,7 +160,7 @@ def restart_ended(
     Args:
         restart: `FunctionalEnv.restart`, of one environment.
         states: Every array with a leading axis (N,).
-        observations: What the last step led to, as `restart` returns it, with a leading axis (N,).
+        observations: Those that the last step led to, as `restart` returns it, with a leading axis (N,).
         ended: (N,) bool.
 
     Returns:

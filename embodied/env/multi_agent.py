@@ -50,7 +50,7 @@ class AgentsEnv:
         self.action_size, self.max_episode_steps, self.device = env.action_size, env.max_episode_steps, env.device
 
     def mirror(self) -> Mirror:
-        """Of each agent, as of the environment."""
+        """Mirror of each agent, that of the environment."""
         return self.env.mirror()
 
     def reset(self) -> dict[str, Tensor]:
@@ -145,12 +145,12 @@ class TeamEnv(AgentsEnv):
 
 
 def of_team(reward: Tensor) -> Tensor:
-    """(N,) what rows earn: of teams, (N, agents), their agents' mean."""
+    """(N,) rewards of rows; of teams, (N, agents), the mean of their agents."""
     return reward if reward.dim() == 1 else reward.mean(1)
 
 
 def agent_names(agents: int, teams: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Of each agent in its order: its side and its number there; `agent` where there are no `teams`."""
+    """Name of each agent, in order: its side and its number there; `agent` where there are no `teams`."""
     sides = teams or {"agent": tuple(range(agents))}
     names = {agent: f"{side}_{number}" for side, members in sides.items() for number, agent in enumerate(members)}
     return [names[agent] for agent in range(agents)]

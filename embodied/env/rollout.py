@@ -1,4 +1,4 @@
-"""Rollouts as one program: the actor's network as arrays, and what T steps of N environments brought."""
+"""Rollouts as one program: the actor's network as arrays, and the data of T steps of N environments."""
 
 from __future__ import annotations
 

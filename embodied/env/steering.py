@@ -3,7 +3,7 @@
     env = embodied.make("locomotion/go1-joystick-flat", 4, wrappers=[SteeredTask])
     steering = Steering(env)
     env.reset()
-    steering.set_command([1.0, 0.0, 0.0])    # m/s, m/s, rad/s, as env.task.command_ranges says
+    steering.set_command([1.0, 0.0, 0.0])    # m/s, m/s, rad/s, see env.task.command_ranges
     steering.push(0, body=1, force=[0, 80, 0], seconds=0.1)
 
 The command takes the place of what the task draws wherever the task's state comes out of one of its hooks, so that
@@ -66,7 +66,7 @@ class SteeredTask(TaskWrapper[SteeredState[Any]]):
         agents = self.agents is not None
         for field in {command.field: None for command in self.command_ranges}:
             own = [(number, command) for number, command in enumerate(self.command_ranges) if command.field == field]
-            inner = _filled(inner, field, [command for _, command in own])
+            inner = with_default(inner, field, [command for _, command in own])
             written = functools.partial(_written, own, state.command, agents)
             inner = with_leaves(inner, {field: lambda leaf, w=written: jnp.where(state.steered, w(leaf), leaf)})
         still = {name: None for command in self.command_ranges for name in command.derivatives}
@@ -99,7 +99,7 @@ class SteeredTask(TaskWrapper[SteeredState[Any]]):
 
 
 class Steering:
-    """A person's hands on the environments of a `SteeredTask`: all follow one command, each is pushed by itself."""
+    """A person's control of the environments of a `SteeredTask`: all follow one command, each is pushed by itself."""
 
     def __init__(self, env: Env) -> None:
         """Take an environment whose task is steered.
@@ -115,7 +115,7 @@ class Steering:
         self._read = jax.jit(jax.vmap(lambda world, state: self._reading(world, state)))
 
     def set_command(self, command: Sequence[float] | np.ndarray | None) -> None:
-        """Let every environment follow a command (k,), cut to its ranges; None: what the task draws from now on.
+        """Let every environment follow a command (k,), cut to its ranges; None: the task's own draws again.
 
         Raises:
             EmbodiedError: a command of another length, or not finite.
@@ -179,8 +179,8 @@ def is_rate(command: CommandRange) -> bool:
     return command.unit.endswith("/s")
 
 
-def _filled(state: Any, field: str, commands: Sequence[CommandRange]) -> Any:
-    """The state with the field's default where it is None."""
+def with_default(state: Any, field: str, commands: Sequence[CommandRange]) -> Any:
+    """The state with the default of a field that is None, from the numbers of the command that are in this field."""
     if getattr(state, field.partition(".")[0], None) is not None:
         return state
     return dataclasses.replace(state, **{field: jnp.asarray([command.default for command in commands])})

@@ -1,4 +1,4 @@
-"""`Step`: what a control step returns, as torch views over JAX arrays; and the exchange between the two."""
+"""`Step`: the result of a control step, as torch views over JAX arrays; and the exchange between the two."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Step:
 
     @cached_property
     def obs(self) -> Mapping[str, Tensor]:
-        """Group -> (N, size), and (N, 3, height, width) uint8 of cameras, which are drawn when one is asked for.
+        """Group -> (N, size), and (N, 3, height, width) uint8 of cameras, which are drawn when one is read.
 
         Where an episode ended, the first observation of the next one.
         """
@@ -128,7 +128,7 @@ class LazyObservation(Mapping[str, Tensor]):
 
     @cached_property
     def images(self) -> dict[str, Tensor]:
-        """Group -> what its camera sees of all environments."""
+        """Group -> its camera's images of all environments."""
         return self._cameras.render(self._state)
 
     def select(self, rows: Tensor, groups: Sequence[str]) -> dict[str, Tensor]:

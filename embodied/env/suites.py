@@ -22,7 +22,7 @@ class JoinedEnv:
     """A `VecEnv` of several environments, one after the other in the batch, with the vector groups that all have.
 
     Observations are filled up with zeros to the longest, actions are cut to what each environment takes. That suits
-    observations that are lists of body parts (`embodied.core.parts`): rows of zeros are parts that are not there.
+    observations that are lists of body parts (`embodied.core.body_rows`): rows of zeros are parts that are not there.
     """
 
     agents = None
@@ -36,9 +36,9 @@ class JoinedEnv:
 
         Args:
             envs: Name to environment; the names appear in the statistics.
-            told: Name to (k, size) codes that say which environment it is, of which its observations end in one: row r
-                in the code r modulo k.
-            name: What they are together.
+            told: Name to (k, size) codes of the environment, one of which ends its observations: row r has the code
+                r modulo k.
+            name: Name of all together.
         """
         if not envs:
             raise ValueError("no environments to join; expected at least one")
@@ -67,7 +67,7 @@ class JoinedEnv:
 
     @property
     def variations(self) -> dict[str, str]:
-        """What every episode draws anew, of each environment."""
+        """Variations that every episode draws anew, of each environment."""
         parts = {name: getattr(env, "variations", {}) for name, env in zip(self.names, self.envs, strict=True)}
         return {f"{name} {what}": text for name, part in parts.items() for what, text in part.items()}
 
@@ -143,7 +143,7 @@ class JoinedEnv:
             env.close()
 
     def _joined(self, observations: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Group to (N, size), each environment's observations filled up with zeros, and what it is told of itself."""
+        """Group to (N, size), each environment's observations filled up with zeros, and its code."""
         joined = {
             group: torch.cat([functional.pad(own[group], (0, size - own[group].shape[-1])) for own in observations])
             for group, size in self._sizes.items()

@@ -1,4 +1,4 @@
-"""How a policy of several tasks is told which of them it is in: by a number for each, or by words."""
+"""Encoding of the present task for a policy of several tasks: by a number for each, or by words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEFT_OUT = 0.3  # share of a sentence's words that a variant of it lacks
 
 
 def one_hot(number: int, count: int) -> Tensor:
-    """(1, count) that tells task `number` of `count`."""
+    """(1, count) code of task `number` of `count`."""
     return torch.eye(count)[number : number + 1]
 
 
@@ -30,7 +30,7 @@ def spoken(instructions: Sequence[str]) -> Tensor:
 def varied(instructions: Sequence[str], count: int, seed: int) -> Tensor:
     """(count, size) for a policy to learn by: the instructions, then mixtures of two of them that lack some words.
 
-    From the instructions alone a policy learns each by heart, and makes nothing of others. The same for the same seed.
+    With the instructions alone, a policy memorises them and fails on others. The same for the same seed.
     """
     rng = np.random.default_rng(seed)
 

@@ -42,7 +42,7 @@ WITHIN = "task_state."
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrialState(Generic[StateT]):
-    """The state of the task within, and where its trial is."""
+    """The state of the task within, and the progress of its trial."""
 
     task_state: StateT
     start: ResetState[StateT]
@@ -160,7 +160,7 @@ def _begun(start: ResetState[Any], state: TrialState[Any]) -> ResetState[TrialSt
 
 
 def episodes_per_trial(env: Env) -> int | None:
-    """How many episodes a trial of an environment has; None without trials."""
+    """Number of episodes in a trial of an environment; None without trials."""
     found = _trials(env.task)
     return None if found is None else found.episodes
 
@@ -173,7 +173,7 @@ def ended_episode(env: Env) -> Tensor:
 
 
 def trial_state(env: Env) -> TrialState[Any]:
-    """Where the running trials of an environment are, every array with a leading axis (N,)."""
+    """Trial states of an environment, every array with a leading axis (N,)."""
     task, state = env.task, env.task_state
     while not isinstance(task, Trials):
         assert isinstance(task, TaskWrapper)
@@ -224,7 +224,7 @@ class TrialEnv:
         return self.env.reset()
 
     def spread_episode_lengths(self) -> None:
-        """Spread the ends of the running trials: the episodes' ends, and which of its trial each episode is."""
+        """Spread the ends of the running trials: the episodes' ends, and each episode's number in its trial."""
         assert isinstance(self.env.task, Trials)  # nothing wraps the trials of what is learned from
         self.env.spread_episode_lengths()
         state = self.env.task_state
@@ -276,7 +276,7 @@ class TrialEnv:
 
 
 def by_trials(env: Env) -> Env | TrialEnv:
-    """What learns and remembers: of an environment with trials a `TrialEnv`, any other by itself."""
+    """Environment for a learner with memory: a `TrialEnv` of one with trials, any other by itself."""
     return TrialEnv(env) if isinstance(env, Env) and episodes_per_trial(env) is not None else env
 
 

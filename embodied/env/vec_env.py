@@ -1,7 +1,7 @@
 """The vectorised-environment protocol that all learners train on: `VecEnv`, its `Step` and its `ObservationSpec`.
 
 An observation is a mapping of named groups, each a tensor with a leading axis of environments, (N, *shape).
-`VecEnv.observation_spec` says what each group is (`vector_sizes` and `image_shapes` read it); three kinds exist:
+`VecEnv.observation_spec` describes each group (`vector_sizes` and `image_shapes` read it); three kinds exist:
 
     "policy", "critic", "proprio"   vectors                 float32  (size,)
     "pixels/<camera>"               images                  uint8    (3, height, width)
@@ -26,7 +26,7 @@ from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.math.symmetry import Mirror
 
 if TYPE_CHECKING:
-    # To a type checker, what it is to a caller: pyright takes functools' for no property of a protocol.
+    # For type checkers: pyright does not take functools' for a property of a protocol.
     cached_property = property
 else:
     cached_property = functools.cached_property
@@ -36,7 +36,7 @@ POLICY = "policy"
 CRITIC = "critic"
 """An optional group for the critic alone, which may hold what no robot can sense."""
 INSTRUCTION = "instruction"
-"""An optional group: token ids of what the robot is told."""
+"""An optional group: token ids of the robot's instruction."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ PolicyFunction = Callable[[Mapping[str, Tensor]], Tensor]
 
 
 class Step(Protocol):
-    """What one control step of N environments brought. All tensors lie on the environment's device."""
+    """Result of one control step of N environments. All tensors lie on the environment's device."""
 
     @property
     def obs(self) -> Mapping[str, Tensor]:
@@ -103,7 +103,7 @@ standard normal noise (T, N, A) to the observation after the last step and to wh
 
 @dataclass(frozen=True)
 class StepData:
-    """A `Step` put together from others' parts."""
+    """A `Step` composed of given parts."""
 
     obs: Mapping[str, Tensor]
     reward: Tensor
@@ -123,7 +123,7 @@ class VecEnv(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where observations come from and actions go to."""
+        """Device of observations and actions."""
         ...
 
     @property
@@ -147,7 +147,7 @@ class VecEnv(Protocol):
         ...
 
     def mirror(self) -> Mirror:
-        """How actions and observation groups look when the world is reflected left-right.
+        """Left-right reflection of actions and observation groups.
 
         Raises:
             EmbodiedError: nobody said; in one line.
@@ -196,6 +196,6 @@ class SeededVecEnv(VecEnv, Protocol):
 
         Args:
             seed: The same one gives the same episodes; by default the environment's own.
-            group_size: How many neighbours have the same initial state.
+            group_size: Number of neighbours with the same initial state.
         """
         ...

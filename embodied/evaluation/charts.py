@@ -14,7 +14,7 @@ ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)  # what a step between two ticks may be, time
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 LEAST_TICKS = 3
 Place = Callable[[float], float]
-"""From a value to where it stands in the drawing."""
+"""From a value to its place in the drawing."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def chart(
     """Lines in one field.
 
     Args:
-        lines: What is drawn, the first below; those without points are left out.
-        across: What they stand against, with its unit.
+        lines: Lines to draw, the first below; those without points are left out.
+        across: Quantity of the x axis, with its unit.
         share: Whether they are shares of 1: the axis is from 0 to 100 %.
         size: Width and height of the drawing, in units of which a text is 12 high.
         kind: As of `embodied.evaluation.page.svg`.
@@ -68,9 +68,9 @@ def scatter(
     """Points in one field.
 
     Args:
-        points: What is drawn.
-        across: What they stand against.
-        ends: Where the field begins and ends, in x.
+        points: Points to draw.
+        across: Quantity of the x axis.
+        ends: Ends of the field, in x.
         log: Whether equal factors of x, which is then positive, are equally far apart.
         share: As of `chart`.
         size: As of `chart`.
@@ -94,7 +94,7 @@ def scatter(
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Round numbers from `low` to `high`, about as many as asked for."""
+    """Round numbers from `low` to `high`, about `count` of them."""
     if not high > low:
         return [low]
     power = 10.0 ** math.floor(math.log10((high - low) / count))
@@ -105,7 +105,7 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number as a tick says it: 2.5 M, 40 k, 0.05."""
+    """A number as a tick shows it: 2.5 M, 40 k, 0.05."""
     for size, prefix in PREFIXES:
         if abs(value) >= size:
             return f"{value / size:.4g} {prefix}"

@@ -1,8 +1,8 @@
-"""What each agent adds to a team: Shapley values, estimated from random orders in which agents join.
+"""Contribution of each agent to a team: Shapley values, estimated from random orders in which agents join.
 
-The Shapley value of agent i is the mean, over all orders of joining, of what the team earns more with i than just
-before (Shapley 1953); the agents' values add up to what the whole team earns beyond nobody. Drawn orders give an
-unbiased estimate (Castro et al. 2009, "Polynomial calculation of the Shapley value based on sampling").
+The Shapley value of agent i is the mean, over all orders of joining, of the increase of the team's earnings when i
+joins (Shapley 1953); the agents' values add up to the whole team's earnings beyond those of an empty team. Drawn orders
+give an unbiased estimate (Castro et al. 2009, "Polynomial calculation of the Shapley value based on sampling").
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def contributions(
     """Shapley values of `agents` players.
 
     Args:
-        value: What a coalition earns; asked once for each that occurs.
+        value: Earnings of a coalition; called once for each that occurs.
         agents: Their number.
         orders: Random orders of joining; ignored with few agents (`EXACT`), of which all are taken.
         seed: Of the orders.
@@ -58,7 +58,7 @@ def contributions(
 
 
 def most_coalitions(agents: int, orders: int) -> int:
-    """How many coalitions `contributions` asks for at most."""
+    """Largest number of coalitions that `contributions` evaluates."""
     return 2**agents if agents <= EXACT else min(2**agents, orders * agents + 1)
 
 

@@ -19,18 +19,18 @@ Records = Sequence[Mapping[str, float]]
 BINS = 60  # points of a curve
 STOP = 600.0  # s between two lines of metrics beyond which the run stood still
 COMMON = ("success", "closed_loop", "return", "loss", "held_out_error")
-"""Measures that are drawn where a run has them, unless others are asked for."""
+"""Measures that are drawn where a run has them, unless others are given."""
 SHARES = ("success", "closed_loop", "failure", "dropped")
 """Measures from 0 to 1, shown in percent, by the part of their name before a slash."""
 UNITS = {"held_out_error": "of normalised actions"}
-"""What else a measure's numbers are of."""
+"""Measure -> unit of its numbers, where it has one."""
 COLUMNS = 2  # of panels: more are too small to read on a narrow page
 COLOURS = ("#2f6fde", "#d9482b", "#1f9d61", "#b07a10", "#8a4fd0", "#0e8a9c", "#c2347f", "#5a6b2a", "#455a75", "#a4552b")
 INK = "#1f2933"
 
 
 class Across(StrEnum):
-    """What curves are drawn against."""
+    """Quantity of the x axis of curves."""
 
     STEPS = "steps"
     """Steps as the run counts them: of all environments together, or of the gradient."""
@@ -39,13 +39,13 @@ class Across(StrEnum):
 
 
 def called(runs: Sequence[Path]) -> tuple[str, ...]:
-    """What each run is called: its folder, or its path where folders of two are called alike."""
+    """Name of each run: its folder, or its path where two folders have the same name."""
     short = tuple(path.resolve().name for path in runs)
     return short if len(set(short)) == len(short) else tuple(str(path) for path in runs)
 
 
 def chosen(wanted: Sequence[str], records: Sequence[Records]) -> list[str]:
-    """The measures that are asked for, in that order.
+    """The requested measures, in that order.
 
     Raises:
         EmbodiedError: no run has one of them; lists what they have.
@@ -99,7 +99,7 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
     Args:
         path: PNG, SVG or PDF.
         curves: Measure -> run -> points.
-        across: What they stand against.
+        across: Quantity of the x axis.
 
     Raises:
         EmbodiedError: matplotlib is missing, or the file cannot be written.

@@ -1,6 +1,6 @@
 """HTML reports: one file that needs nothing else, with pictures inside and charts drawn as SVG.
 
-Text is escaped wherever it goes in; markup says so by its type, `Html`, which the functions here return.
+Text is escaped wherever it goes in; markup has the type `Html`, which the functions here return.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def page(title: str, subtitle: str, command: str, parts: Sequence[Html]) -> str:
     Args:
         title: Its heading.
         subtitle: A line below; may be empty.
-        command: How the page is made again; may be empty.
+        command: Command that makes the page again; may be empty.
         parts: What follows.
     """
     below = [markup(subtitle)] * bool(subtitle) + [Html(f"<code>{markup(command)}</code>")] * bool(command)
@@ -94,7 +94,7 @@ def span(text: object, kind: str) -> Html:
 
 
 def numbers(items: Mapping[str, str]) -> Html:
-    """The results that matter most, in large type: what each is -> the number."""
+    """The results that matter most, in large type: name -> number."""
     each = (f"<div><b>{markup(number)}</b><span>{markup(what)}</span></div>" for what, number in items.items())
     return Html(f'<div class="numbers">{"".join(each)}</div>')
 

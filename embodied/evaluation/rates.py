@@ -8,7 +8,7 @@ from typing import Any
 
 Z95 = 1.959964  # 97.5 % quantile of the normal distribution
 EPISODE = "episode"
-"""Name of the values that say which of its trial an episode is, from 1."""
+"""Name of the values that number the episodes of a trial, from 1."""
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:

@@ -8,8 +8,8 @@ Policy i on the first side beats policy j on the second one with probability
 where three chase one: their offset `a` is a parameter of its own, and the ratings of each side have the mean 0, so that
 they compare policies of that side with each other only.
 
-The maximum of the likelihood is made finite by one virtual draw for each pairing, half a win for either side: who never
-wins n episodes of a pairing wins 0.5 of n + 1.
+The maximum of the likelihood is made finite by one virtual draw for each pairing, half a win for either side: a side
+without a win in n episodes of a pairing has 0.5 wins of n + 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from embodied.runs.aggregate import CONFIDENCE, Interval
+from embodied.evaluation.aggregate import CONFIDENCE, Interval
 
 ELO = 400 / math.log(10)  # points for each unit of log odds
 DRAWS = 1.0  # virtual ones for each pairing
@@ -30,7 +30,7 @@ PRECISION = 1e-8  # log odds that the last step may change
 
 @dataclasses.dataclass(frozen=True)
 class Ratings:
-    """What a tournament says of its policies, with 95 % intervals, in Elo points."""
+    """Ratings of a tournament's policies, with 95 % intervals, in Elo points."""
 
     first: tuple[Interval, ...]
     """Of each policy on the first side; their mean is 0."""
@@ -40,7 +40,7 @@ class Ratings:
     """Of the first side: by how much its average policy is rated above that of the second side."""
 
     def expected(self, first: int, second: int) -> float:
-        """How often the first side wins a pairing, by the ratings alone: far from the rate, one number is too few."""
+        """Win rate of the first side in a pairing, by the ratings: far from the measured one, one number is too few."""
         points = self.advantage.value + self.first[first].value - self.second[second].value
         return 1 / (1 + math.exp(-points / ELO))
 
@@ -48,14 +48,14 @@ class Ratings:
 def rate(wins: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> Ratings:
     """Ratings by maximum likelihood, with intervals of a bootstrap over episodes.
 
-    Starts are drawn with replacement, the same for all pairings, who played from the same ones. What no episode showed
-    no resample shows: of a policy that always or never won, the virtual draws set the rating and the interval is too
-    narrow.
+    Starts are drawn with replacement, the same for all pairings, which played from the same ones. Resamples show only
+    what episodes showed: for a policy that always or never won, the virtual draws set the rating and the interval is
+    too narrow.
 
     Args:
         wins: (episodes, policies of the first side, policies of the second side) bool, whether the first side won.
         seed: Of the resampling.
-        resamples: How often episodes are drawn.
+        resamples: Number of resamples.
     """
     episodes, first, second = wins.shape
     drawn = np.random.default_rng(seed).multinomial(episodes, np.full(episodes, 1 / episodes), resamples)

@@ -33,7 +33,7 @@ class Photographs:
         """Task -> JPEG; nothing where this machine cannot draw."""
 
     def rule_of(self, env: Env) -> PolicyFunction:
-        """The policy, which a picture is taken of at one step."""
+        """The policy, with a picture taken at one step."""
         rule, calls = self._rule_of(env), 0
 
         def act(obs: Any) -> Any:
@@ -62,7 +62,7 @@ class Photographs:
 
 
 def learning_curves(policy: str) -> dict[str, list[tuple[float, float]]]:
-    """What is plotted -> (steps, success in [0, 1]), of the run in which a policy was learned; nothing for others."""
+    """Curve -> (steps, success in [0, 1]), of the run in which a policy was learned; empty for others."""
     from embodied.storage.runs import Run
 
     if not Path(policy).exists():
@@ -91,11 +91,11 @@ def page(
     """The page as HTML.
 
     Args:
-        suite: What was evaluated.
-        rows: What `evaluate_suite` gave.
-        command: As which it can be repeated.
+        suite: The evaluated suite.
+        rows: Result of `evaluate_suite`.
+        command: Command that repeats it.
         pictures: Task -> JPEG.
-        curves: What `learning_curves` gave.
+        curves: Result of `learning_curves`.
     """
     parts: list[Html] = []
     for held_out, title in ((False, ""), (True, "Held out")):

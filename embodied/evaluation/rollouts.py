@@ -18,7 +18,7 @@ from embodied.evaluation.rates import EPISODE, Z95, wilson
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a policy achieved in whole episodes."""
+    """Results of a policy in whole episodes."""
 
     episodes: int
     values: dict[str, Tensor]
@@ -84,9 +84,9 @@ def evaluate(
     Args:
         env: Environments; their number need not divide `episodes`.
         policy: Observation groups to actions (N, A).
-        episodes: How many episodes to count; of a task with trials, how many trials.
+        episodes: Number of episodes to count; of a task with trials, of trials.
         seed: Seed of the starts; the environment's own by default.
-        scored: Of many agents, how many (the first) make up the team whose return `team_return` is; by default no one.
+        scored: Number of agents, the first ones, whose team earns `team_return`; by default none.
         notes: What the policy notes of the running episodes, name -> (N,), kept when an episode ends.
         on_step: Called after each step with the episodes counted so far and the episodes wanted.
     """

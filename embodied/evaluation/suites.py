@@ -1,4 +1,4 @@
-"""Suites at work: one environment for all tasks of a suite, and how well a policy does on each of them."""
+"""Suites at work: one environment for all tasks of a suite, and a policy's results on each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from embodied.factory import make
 from embodied.registry import Suite, TaskEncoding, join_content
 
 Rows = list[dict[str, Any]]
-"""One for each task: `task`, `held_out`, and what `Evaluation.summary` gives."""
+"""One for each task: `task`, `held_out`, and the values of `Evaluation.summary`."""
 
 
 def find_suite(name: str) -> Suite:
@@ -58,7 +58,7 @@ def make_suite(
         device: Where torch tensors live; by default with the engine.
         config: Options of every task; by default those with which the suite is trained.
         initial_states: Folder with a file for each task, as `python -m embodied.snapshots` writes it.
-        task_encoding: How a policy is told its task, where the suite tells it.
+        task_encoding: Encoding of the task for a policy, where the suite has one.
         **options: Of `make`, for every task.
 
     Raises:
@@ -95,7 +95,7 @@ def make_suite(
 
 
 def told_of(suite: Suite, encoding: TaskEncoding) -> dict[str, torch.Tensor]:
-    """Task to the codes (k, size) that say which it is: of words one for each instruction."""
+    """Task to its codes (k, size): with words, one for each instruction."""
     if encoding == TaskEncoding.WORDS:
         return {task: spoken(suite.instructions(task)) for task in suite.tasks}
     return {task: one_hot(number, len(suite.tasks)) for number, task in enumerate(suite.tasks)}
@@ -112,20 +112,20 @@ def evaluate_suite(
     on_task: Callable[[int, str], None] | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rows:
-    """How well a policy does on every task of a suite, those held out included.
+    """Results of a policy on every task of a suite, those held out included.
 
     With the option `episodes_per_trial` also in the first, second, ... episode of a trial, as `by_episode`.
 
     As many environments as episodes run side by side, so that each start of the suite's is met exactly once.
 
     Args:
-        suite: Which tasks, and which starts.
+        suite: Tasks and starts.
         rule_of: From an environment of a task to the policy that acts in it.
         engine: Physics engine; by default the best that runs each task on this machine.
         episodes: Of each task; by default the suite's own number.
         device: Where torch tensors live; by default with the engine.
         config: Options of every task; by default the suite's.
-        on_task: Called before each task with how many are done, and its name.
+        on_task: Called before each task with the number of those done, and its name.
         options: Of `make`, for every task.
     """
     rows: Rows = []

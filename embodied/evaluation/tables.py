@@ -11,7 +11,7 @@ from embodied.evaluation.rates import overall, overall_by_episode
 
 
 def evaluation_rows(summary: Mapping[str, float], units: Mapping[str, str]) -> dict[str, str]:
-    """The rows that say how well a policy did; units are those of the task's own metrics."""
+    """The rows of a policy's results; units are those of the task's own metrics."""
     rows = {
         "success": percent(summary, "success"),
         "success at any step": percent(summary, "success_any"),

@@ -17,6 +17,7 @@ from embodied import cli
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard, listing
+from embodied.evaluation.aggregate import Interval
 from embodied.evaluation.learning_curves import called
 from embodied.evaluation.rates import wilson
 from embodied.evaluation.ratings import DRAWS, RESAMPLES, Ratings, rate
@@ -24,14 +25,13 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.ladder.picture import draw
 from embodied.registry import Suite, TaskEntry, join_content
-from embodied.runs.aggregate import Interval
 from embodied.storage import task_names
-from policies.multi_agent.mixed_team import load_team
 from policies.training.loading import load_policy
+from policies.training.mixed_team import load_team
 
 C = TypeVar("C")
 START = "start"
-"""Name of the values that say from which of the starts an episode began."""
+"""Name of the values that number the start of an episode."""
 WINS = "success_any"
 """Of an episode, whether the first side won it, as `TaskHooks.teams` has it."""
 
@@ -54,16 +54,16 @@ class Settings(Generic[C]):
     task: tyro.conf.Positional[str]
     """Task to play, one with two sides. Or a task of your own, FILE.py:CLASS."""
     policies: tuple[str, ...] = ("shipped", "expert", "random", "zero")
-    """Who plays: two or more, each a run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own,
+    """Policies: two or more, each a run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own,
     FILE.py:FUNCTION."""
     episodes: int = 64
-    """How many of each pairing, each in an environment of its own; there are as many pairings as policies, squared."""
+    """Number for each pairing, each in an environment of its own; there are as many pairings as policies, squared."""
     engine: str | None = None
     """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 1000
     """Seed of the starts, by default those of embodied.evaluate; training seeds are small numbers."""
     device: str | None = None
-    """Where policies live: cpu, cuda or cuda:N; by default with the engine."""
+    """Device of the policies: cpu, cuda or cuda:N; by default with the engine."""
     out: Path | None = None
     """Also draw pairings and ratings to this file: PNG, SVG or PDF."""
     json: Path | None = None
@@ -103,7 +103,7 @@ def run(settings: Settings[Any]) -> None:
     env = make(settings.task, settings.episodes, settings.engine, settings.seed, device=settings.device,
                config=settings.config)  # fmt: skip
     sides = sides_of(env)
-    for name in settings.policies:  # who does not exist or fit is refused before anybody plays
+    for name in settings.policies:  # what does not exist or fit is refused before play
         load_policy(name, env)
     wins = play(env, settings, sides)
     ratings, names = rate(wins), called([Path(name) for name in settings.policies])
@@ -175,7 +175,7 @@ def rating_table(sides: tuple[str, str], names: Sequence[str], wins: np.ndarray,
 
 
 def remarks(sides: tuple[str, str], names: Sequence[str], wins: np.ndarray, ratings: Ratings) -> list[str]:
-    """How much stronger the first side is, and whose ratings are no more than what so few episodes allow."""
+    """Remarks on the first side's advantage, and on policies whose ratings so few episodes bound."""
     said = [f"average {sides[0]} are rated {points(ratings.advantage)} above average {sides[1]}"]
     games = len(wins) * len(names)
     for side, _, count in standings(sides, wins, ratings):
@@ -190,7 +190,7 @@ def remarks(sides: tuple[str, str], names: Sequence[str], wins: np.ndarray, rati
 def standings(
     sides: tuple[str, str], wins: np.ndarray, ratings: Ratings
 ) -> tuple[tuple[str, tuple[Interval, ...], np.ndarray], ...]:
-    """Of each side its name, and of each policy on it the rating and the number of episodes that it won."""
+    """Name of each side, and rating and number of won episodes of each policy on it."""
     return (sides[0], ratings.first, wins.sum((0, 2))), (sides[1], ratings.second, (~wins).sum((0, 1)))
 
 
@@ -200,7 +200,7 @@ def points(rating: Interval) -> str:
 
 
 def values(sides: tuple[str, str], names: Sequence[str], wins: np.ndarray, ratings: Ratings) -> dict[str, Any]:
-    """What the JSON says: pairings by the first side's policy and the second's, ratings by side and policy."""
+    """Values for the JSON: pairings by the first side's policy and the second's, ratings by side and policy."""
 
     def pairing(i: int, j: int) -> dict[str, float]:
         low, high = wilson(int(wins[:, i, j].sum()), len(wins))

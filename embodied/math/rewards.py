@@ -2,7 +2,7 @@
 
 A task's rewards are named terms without weights; `weigh` joins them with the weights of
 the task's config, so that a log can show each term by its name. All functions are pure
-JAX and work elementwise unless a docstring says otherwise.
+JAX and work elementwise unless documented otherwise.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ __all__ = ["Sigmoid", "gaussian_kernel", "limit_violation", "squared_norm", "tol
 
 
 class Sigmoid(enum.StrEnum):
-    """How `tolerance` falls off: f(d) for the distance d to the interval, in margins.
+    """Fall-off of `tolerance`: f(d) for the distance d to the interval, in margins.
 
     Each falls from f(0) = 1 to f(1) = v, the value at the margin, and never rises.
     """
@@ -170,7 +170,7 @@ def squared_norm(x: Array) -> Array:
 
 
 def limit_violation(x: Array, lower: ArrayLike, upper: ArrayLike) -> Array:
-    """How far a vector lies beyond its limits, summed over the last axis; a cost.
+    """Excess of a vector beyond its limits, summed over the last axis; a cost.
 
     Args:
         x: `(..., n)`, any unit: joint positions, velocities, torques.

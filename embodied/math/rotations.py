@@ -1,7 +1,7 @@
 """Rotations as unit quaternions, in pure JAX.
 
-A quaternion is `(4,)`, ordered w, x, y, z as in MuJoCo, of unit length unless a
-docstring says otherwise, and turns body coordinates into world coordinates:
+A quaternion is `(4,)`, ordered w, x, y, z as in MuJoCo, of unit length unless
+documented otherwise, and turns body coordinates into world coordinates:
 `v_w = quat_rotate(quat, v_b)`. A quaternion and its negative are the same rotation.
 Rotation vectors are `(3,)`, axis times angle, in radians.
 
@@ -372,9 +372,9 @@ def _wrapped(angle: Array) -> Array:
 def quat_from_euler(euler: Array) -> Array:
     """Quaternion of intrinsic x-y'-z'' Euler angles: R = Rx(e0) Ry(e1) Rz(e2).
 
-    What MJCF's `euler` attribute means by default (`eulerseq="xyz"`): each turn is about
-    an axis of the frame already turned. For roll, pitch and yaw as in ROS or a flight
-    controller, use `quat_from_rpy`.
+    The default meaning of MJCF's `euler` attribute (`eulerseq="xyz"`): each turn is
+    about an axis of the frame already turned. For roll, pitch and yaw as in ROS or a
+    flight controller, use `quat_from_rpy`.
 
     Args:
         euler: `(3,)` rad, about x, y' and z''.

@@ -1,9 +1,9 @@
-"""Left-right symmetry: what becomes of vectors of numbers when the world is reflected in the plane y = 0.
+"""Left-right symmetry: the image of vectors of numbers when the world is reflected in the plane y = 0.
 
 A `Reflection` permutes the entries of a vector and changes signs; a `Mirror` has one for a robot's action and one for
 each observed term. Reflecting state and action of a symmetric robot reflects what follows:
 
-    mirror.action(action)                       # what the robot in the mirror does
+    mirror.action(action)                       # action of the mirrored robot
     mirror.of_groups(task.observation_terms)    # the same for whole observation groups
 """
 
@@ -42,7 +42,7 @@ class Reflection:
         return values[..., np.array(self.index, int)] * np.array(self.sign, np.float32)
 
     def rows(self, entries: Reflection) -> Reflection:
-        """Of a flattened matrix: its rows are permuted as by this one, and each is reflected by `entries`."""
+        """Reflection of a flattened matrix: rows are permuted as by this one, and each is reflected by `entries`."""
         size = len(entries)
         return Reflection(
             tuple(size * row + entry for row in self.index for entry in entries.index),
@@ -51,7 +51,7 @@ class Reflection:
 
     @classmethod
     def joined(cls, parts: Iterable[Reflection]) -> Reflection:
-        """Of vectors that follow each other."""
+        """Reflection of vectors that follow each other."""
         index: list[int] = []
         sign: list[int] = []
         for part in parts:
@@ -62,7 +62,7 @@ class Reflection:
 
 
 def unchanged(size: int) -> Reflection:
-    """Of numbers that look the same in the mirror, such as heights and times."""
+    """Reflection of numbers that look the same in the mirror, such as heights and times."""
     return Reflection(tuple(range(size)), (1,) * size)
 
 
@@ -80,7 +80,7 @@ PLANAR_COMMAND = Reflection((0, 1, 2), (1, -1, -1))
 
 @dataclass(frozen=True)
 class Mirror:
-    """How a robot's action and what is observed are reflected."""
+    """Reflections of a robot's action and of its observed terms."""
 
     action: Reflection
     observed: Mapping[str, Reflection]
@@ -115,7 +115,7 @@ def partners(distance: np.ndarray, names: Sequence[str], furthest: float) -> tup
     Args:
         distance: (n, n) from the image of thing i to thing j.
         names: Of the things, for the error.
-        furthest: Distance beyond which a thing is nobody's image.
+        furthest: Distance beyond which a thing is no image.
 
     Raises:
         EmbodiedError: a thing has no image among them; names it.

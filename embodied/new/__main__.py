@@ -1,4 +1,4 @@
-"""`python -m embodied.new task NAME`: a small complete task of one's own, which trains as it stands, and its test."""
+"""`python -m embodied.new task NAME`: a user's small complete task, which trains as it stands, and its test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Settings:
     """
 
     what: tyro.conf.Positional[str]
-    """What to write: task."""
+    """Template to write: task."""
     name: tyro.conf.Positional[str]
     """Its name, as modules have: my_reach."""
     robot: Path | None = None
@@ -36,7 +36,7 @@ class Settings:
     kind: str | None = None
     """arm, legged or multirotor; by default what the robot is, or an arm."""
     folder: Path = Path()
-    """Where to write; by default here."""
+    """Folder to write to; by default here."""
 
 
 @guard

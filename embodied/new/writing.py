@@ -1,4 +1,4 @@
-"""What `python -m embodied.new` writes: templates filled in with a name, a class and a robot."""
+"""Files that `python -m embodied.new` writes: templates filled in with a name, a class and a robot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """How long a template's task trains."""
+    """Training budget of a template's task."""
 
     num_envs: int
     steps: int
@@ -32,7 +32,7 @@ BUDGETS = {
 
 
 def kind_of(robot: Path | None, kind: str | None) -> Kind:
-    """The kind of robot that a new task is for: as said, as its file is understood, else an arm.
+    """The kind of robot that a new task is for: as given, as its file is understood, else an arm.
 
     Raises:
         EmbodiedError: there is no template for it.
@@ -92,7 +92,7 @@ def write(files: dict[Path, str]) -> None:
 
 
 def _path_expression(robot: Path, folder: Path) -> str:
-    """Python that says where a robot's file is: from the task's own folder where it lies below that."""
+    """Python expression of a robot file's path: from the task's own folder where it lies below that."""
     file, here = robot.resolve(), folder.resolve()
     if file.is_relative_to(here):
         return f"Path(__file__).parent / {os.fspath(file.relative_to(here))!r}"

@@ -1,4 +1,4 @@
-"""Parts of a task that one adds instead of writing them: what an episode remembers, and what disturbs it.
+"""Ready-made parts of a task: memory of an episode, and disturbances.
 
 A part is a frozen dataclass of numbers and pure functions of one environment. What it remembers is an array, or a
 dataclass of arrays, that the task keeps in a field of its own state; what it draws is a variation, which the task

@@ -1,4 +1,4 @@
-"""Commands that change: numbers a robot is told, drawn anew at random times."""
+"""Commands that change: target values of a robot, drawn anew at random times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax import Array
 
 @dataclasses.dataclass(frozen=True)
 class Commands:
-    """How commands are drawn; the task keeps the present one, (n,), in a field of its state, and observes it."""
+    """Distribution of commands; the task keeps the present one, (n,), in a field of its state, and observes it."""
 
     low: tuple[float, ...]
     """(n,) smallest values."""

@@ -40,5 +40,5 @@ class Latency:
 
 
 def delayed(action: Array, last: Array, latency: Array, control_dt: float) -> Array:
-    """What the motors get on average over a control step in which `action` (n,) arrives `latency` () s after `last`."""
+    """Mean action at the motors over a control step in which `action` (n,) arrives `latency` () s after `last`."""
     return action + latency / control_dt * (last - action)

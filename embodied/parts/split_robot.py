@@ -21,8 +21,8 @@ class SplitRobot(TaskWrapper[StateT]):
 
     Multi-agent MuJoCo (Peng et al., "FACMAC: Factored multi-agent centralised policy gradients", NeurIPS 2021,
     arXiv:2003.06709) in the setting of HARL (Zhong et al., JMLR 2024): every agent observes the whole robot, and which
-    agent it is. What the agents do together is what the task within does with their actions joined, to the bit:
-    episodes, rewards and outcomes are its own.
+    agent it is. The task within runs on the agents' joined actions, to the bit: episodes, rewards and outcomes are its
+    own.
     """
 
     agents: int | None = None
@@ -30,7 +30,7 @@ class SplitRobot(TaskWrapper[StateT]):
     expert = TaskHooks.expert  # of the whole robot, where the task within has one
     seen_by = TaskHooks.seen_by  # which refuses: agents cannot change places, as their joints differ
     mirror = None
-    instruction_varies = False  # on the class too, of which lists of tasks ask it
+    instruction_varies = False  # on the class too, where lists of tasks read it
 
     def __init__(self, task: Task[Any], joints: Sequence[Sequence[int]]) -> None:
         """Take a task of one robot and, for each agent, its entries of that task's action.

@@ -95,8 +95,8 @@ def shifted(images: Tensor, offsets: Tensor) -> Tensor:
 def convolved(x: Tensor, kernel: Tensor) -> Tensor:
     """Each image with its own filter (3, 3, 3, 3) across colours, as bright and as rich in contrast as it was.
 
-    Contrast is what differs within a colour. That a filter makes one colour brighter than another all over the picture
-    is not: it outweighs what is to be seen many times, so it becomes a tint of at most `TINT`.
+    Contrast is variation within a colour. A filter may also make one colour brighter than another all over the picture,
+    which would outweigh the contrast many times: this becomes a tint of at most `TINT`.
     """
     n, c, h, w = x.shape
     padded = functional.pad(x, (1, 1, 1, 1), mode="replicate").reshape(1, n * c, h + 2, w + 2)

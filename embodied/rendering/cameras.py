@@ -1,4 +1,4 @@
-"""Observation groups `pixels/<camera>`: what cameras see, beside what tasks observe.
+"""Observation groups `pixels/<camera>`: images of cameras, beside the tasks' own observations.
 
 env = embodied.make("manipulation/pick-place", 64, cameras=("view", "wrist"), resolution=128)
 obs = env.reset()["pixels/wrist"]      # (64, 3, 128, 128) uint8
@@ -57,7 +57,7 @@ class CameraObserver:
 
     @property
     def render_state_fn(self) -> Callable[[World, Episode[Any]], RenderState]:
-        """The pure function of one environment that gives what `render` draws."""
+        """The pure function of one environment whose result `render` draws."""
         return render_state_fn(self.task, self.config.terms)
 
     @functools.cached_property
@@ -103,6 +103,6 @@ def _channels_first(rgb: Tensor | None) -> Tensor:
 def camera_config(
     cameras: Sequence[str], resolution: int | tuple[int, int], terms: Sequence[Term] = (), shadows: bool = False
 ) -> CameraConfig | None:
-    """A `CameraConfig`, or None where no camera is asked for."""
+    """A `CameraConfig`, or None without cameras."""
     names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
     return CameraConfig(names, resolution, tuple(terms), shadows) if names else None

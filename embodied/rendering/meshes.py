@@ -1,4 +1,4 @@
-"""The shapes of a MuJoCo model as triangles with colours, merged body by body: what a browser can draw."""
+"""The shapes of a MuJoCo model as triangles with colours, merged body by body, for a browser to draw."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Part:
     colours: np.ndarray
     """(v, 4) uint8."""
     geoms: tuple[int, ...]
-    """Which geoms it holds."""
+    """Its geoms."""
 
     @property
     def opaque(self) -> bool:

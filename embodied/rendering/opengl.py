@@ -1,4 +1,4 @@
-"""What MuJoCo draws with on this machine: EGL, a display or OSMesa."""
+"""MuJoCo's drawing backend on this machine: EGL, a display or OSMesa."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def egl_works() -> bool:
     ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, pointer, pointer)(query)(16, devices, ctypes.addressof(count))
     get_display = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(display_of)
     platform_device, opengl = 0x313F, 0x30A2  # EGL_PLATFORM_DEVICE_EXT, EGL_OPENGL_API
-    # Initialised displays stay so: whoever terminates one takes it from everybody in the process.
+    # Initialised displays stay so: terminating one ends it for the whole process.
     return any(
         (display := get_display(platform_device, devices[i], None))
         and egl.eglInitialize(pointer(display), None, None)

@@ -47,7 +47,7 @@ COLOURS = ((1.0, 0.35, 0.15), (0.15, 0.7, 0.3), (0.2, 0.5, 1.0), (0.9, 0.75, 0.1
 MARKER_ALPHA = 0.4
 
 
-FILLED = 0.7  # of a picture's width or height that what is followed fills
+FILLED = 0.7  # of a picture's width or height that the followed bodies fill
 BEHIND = 0.2  # of its distance: the most by which the camera's smooth way may lag behind what is followed
 NEARBY = 2.5  # m from a robot (of a large one three radii) within which markers are kept in the picture
 FAR = 15.0  # radii beyond which they are not: a small robot would be too small to see
@@ -61,17 +61,17 @@ SPECK = 0.02  # of its distance: a robot of a team whose radius is smaller gets 
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What fills a picture, from where, and how soft its shadows are, where the scene's own view will not do."""
+    """Content, direction of sight and softness of shadows of a picture, where the scene's own view does not suffice."""
 
     bodies: tuple[str, ...] = ()
-    """Bodies that fill it, with all that hangs on them. By default the robots with a floating base and what is marked
+    """Bodies that fill it, with all attached bodies. By default the robots with a floating base and what is marked
     near them, and where there are none the scene's own view."""
     azimuth: float | None = None
     """deg, direction of sight about z from x; by default the scene's."""
     elevation: float | None = None
     """deg, direction of sight above the horizontal; by default the scene's."""
     filled: float = FILLED
-    """Of the picture's width or height that they fill."""
+    """Share of the picture's width or height that they fill."""
     trail: float = 0.0
     """s, how far back the ways of the followed robots are drawn, each in a colour of its own."""
     light_samples: int = 1
@@ -88,7 +88,7 @@ class FollowCamera:
     """
 
     def __init__(self, model: mujoco.MjModel, aspect: float = 16 / 9, view: View = SCENES_VIEW) -> None:
-        """Find out whom to follow; `bodies` is empty where the camera stands still. `aspect` is width over height.
+        """Find the bodies to follow; `bodies` is empty where the camera stands still. `aspect` is width over height.
 
         Raises:
             UnknownNameError: the view has a body that the model lacks.
@@ -133,7 +133,7 @@ class FollowCamera:
         return self.camera
 
     def _fitted(self, points: np.ndarray) -> tuple[np.ndarray, float]:
-        """Where to look, (3,) m, and from how far, m: as near as the points (k, 3) m fill no more than they may.
+        """Point to look at, (3,) m, and distance, m: the least at which the points (k, 3) m fill no more than they may.
 
         A point x to the right and z beyond what is looked at is in the picture where |x - a| <= t (d + z), with the
         tangent t of half the angle of view, the distance d and the point a that is looked at. These are two bounds on
@@ -193,7 +193,7 @@ class Renderer:
             size: Width and height in pixels.
             camera: A camera of the model; by default one that follows a floating base, else the scene's own view.
             debug_visualization: Whether to draw the task's debug markers and goals.
-            view: What fills the picture where no camera is named, and how soft shadows are.
+            view: Content of the picture where no camera is named, and softness of shadows.
 
         Raises:
             EmbodiedError: no such camera or body, an impossible size, or a machine that cannot render.
@@ -361,7 +361,7 @@ class Renderer:
             scene.geoms[number].transparent = 1
 
     def _add_body(self, scene: mujoco.MjvScene, name: str, pose: np.ndarray) -> None:
-        """Draw the shapes of a body a second time at `pose` (7,), m and wxyz: solid, lest its back show."""
+        """Draw the shapes of a body a second time at `pose` (7,), m and wxyz: solid, to hide its back."""
         model = self.model
         ours = (model.geom_bodyid == model.body(name).id) & (model.geom_group < VISIBLE_GROUPS)
         for geom in map(int, np.flatnonzero(ours)):
@@ -398,7 +398,7 @@ class Renderer:
         if size not in self._contexts:
             try:
                 self._contexts[size] = mujoco.Renderer(self.model, size[1], size[0], max_geom=MAX_GEOMS)
-            # What fails, and how, depends on the driver: MuJoCo, PyOpenGL and the platform each raise their own.
+            # Failures depend on the driver: MuJoCo, PyOpenGL and the platform each raise their own.
             except Exception as error:
                 backend = self.backend or "the default backend"
                 raise EmbodiedError(f"cannot render with {backend}: {reason(error)}; {ADVICE}") from error

@@ -1,4 +1,4 @@
-"""Where in their images cameras see points of the world: labels for what learns to find things in pictures."""
+"""Positions of world points in camera images: labels for learning to find things in pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Projector:
         """See through some cameras.
 
         Args:
-            model: What is drawn, `Task.visual_model`; it is copied.
+            model: The drawn model, `Task.visual_model`; it is copied.
             cameras: Names of cameras of the model.
             size: Width and height of an image, pixels.
         """
@@ -45,7 +45,7 @@ class Projector:
         return found
 
     def _move(self, state: RenderState, time: int) -> None:
-        """Put cameras and what carries them where they are at one time."""
+        """Move cameras and their carriers to their poses at one time."""
         model, data = self.model, self._data
         for name, values in state.fields.items():
             field = getattr(model, name)

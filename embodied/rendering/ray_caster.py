@@ -55,13 +55,13 @@ def specialised(model: Any, context: Any) -> Any:
 
 GROUPS = (0, 1, 2)  # of geoms that are drawn: MuJoCo's default, which leaves out shapes that only collide
 CHANNELS = (2, 1, 0)  # red, green, blue among the bytes of a packed colour, alpha last
-PLACES = frozenset({"geom_pos", "geom_quat", "body_pos", "body_quat"})  # fields that say where something stands
+PLACES = frozenset({"geom_pos", "geom_quat", "body_pos", "body_quat"})  # fields of poses
 REFUSED = frozenset({"cam_intrinsic", "cam_sensorsize", "cam_resolution"})  # fields that rays take from the model alone
 
 
 @dataclasses.dataclass(frozen=True)
 class Images:
-    """What one camera sees in N environments, rows from top to bottom. None: not asked for."""
+    """Images of one camera in N environments, rows from top to bottom. None: not requested."""
 
     rgb: Tensor | None
     """(N, height, width, 3) uint8."""
@@ -73,7 +73,7 @@ class Images:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a renderer draws."""
+    """Cameras, size and kinds of the images that a renderer draws."""
 
     cameras: tuple[str, ...]
     size: tuple[int, int]
@@ -107,7 +107,7 @@ class RayCaster:
         Args:
             model: What to draw.
             num_envs: Most environments in one call.
-            request: What of them.
+            request: Cameras, size and kinds of image.
             first: One that draws the same, whose kernel and textures this one uses too.
 
         Raises:
@@ -176,7 +176,7 @@ class RayCaster:
             self._put_context(same_fovy=False)
 
     def draw(self, poses: Poses) -> dict[str, Images]:
-        """Camera -> images of k <= `num_envs` environments, in state of their own."""
+        """Camera -> images of k <= `num_envs` environments, in memory of their own."""
         count = len(poses.qpos)
         self._qpos[:count].copy_(poses.qpos)
         if poses.mocap_pos is not None:
@@ -194,7 +194,7 @@ class RayCaster:
         return {name: self._images(number, count) for number, name in enumerate(self.request.cameras)}
 
     def _images(self, number: int, count: int) -> Images:
-        """Copies of what the camera `number` of ours sees."""
+        """Copies of the images of our camera `number`."""
         asked = self.request
         width, height = asked.size
         pixels = slice(number * width * height, (number + 1) * width * height)
@@ -216,12 +216,12 @@ def joined(parts: list[Images]) -> Images:
 
 
 def _drawable(model: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy of `model` without what MuJoCo Warp refuses though it has to do with physics alone."""
+    """A copy of `model` without parts of its physics that MuJoCo Warp refuses."""
     from embodied.engines.mjx.engine import known_to_mjx
 
     copy = known_to_mjx(model)
     copy.opt.enableflags = 0
-    # Making a context runs C MuJoCo's forward dynamics once, which would stumble over what stands in for user sensors.
+    # Making a context runs C MuJoCo's forward dynamics once, which would fail on the stand-ins for user sensors.
     copy.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_SENSOR) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     return copy
 
@@ -232,7 +232,7 @@ def import_renderer() -> tuple[Any, Any]:
     Raises:
         EmbodiedError: they are not installed.
     """
-    # MJX warns at import about what is optional to it.
+    # MJX warns at import about its optional parts.
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
         warp = import_warp()

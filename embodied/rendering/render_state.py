@@ -1,4 +1,4 @@
-"""`RenderState`: all of an environment that a camera can see, whatever engine moves it.
+"""`RenderState`: all of an environment that a camera can see, on any engine.
 
 It is a pure function of what the task knows, so a simulator computes it beside the observation.
 `embodied.rendering.renderer` makes images of it.
@@ -39,7 +39,7 @@ VISUAL_STREAM = (
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RenderState:
-    """Where everything stands and what it looks like; batched, every array has a leading axis (N,)."""
+    """Poses and appearance of everything; batched, every array has a leading axis (N,)."""
 
     qpos: Array | np.ndarray
     """(nq,) as in `World`."""

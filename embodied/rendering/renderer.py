@@ -64,7 +64,7 @@ class BatchRenderer:
             size: Width and height in pixels.
             rgb: Whether to draw colours.
             depth: Whether to measure depth.
-            segmentation: Whether to tell geoms apart.
+            segmentation: Whether to draw geoms' ids.
             shadows: Whether lights cast shadows; one more ray per pixel and light.
             device: "cuda", or "cpu"; by default a GPU where there is one.
 
@@ -88,7 +88,7 @@ class BatchRenderer:
         self._compiled = False
 
     def render(self, state: RenderState, rows: Tensor | None = None) -> dict[str, Images]:
-        """Draw a batch of environments. Returns camera -> images (k, ...), in state of their own.
+        """Draw a batch of environments. Returns camera -> images (k, ...), in memory of their own.
 
         Args:
             state: What cameras see of k <= `num_envs` environments.

@@ -1,4 +1,4 @@
-"""`SceneState`: where everything is in a batch of environments, with debug markers and goals, for viewers and films."""
+"""`SceneState`: poses of everything in a batch of environments, with debug markers and goals, for viewers and films."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from embodied.engines.mujoco import MujocoEngine
 
 
 class RenderableEnv(Protocol):
-    """What a scene is read from: `embodied.Env`, on any engine."""
+    """Source of a scene: `embodied.Env`, on any engine."""
 
     @property
     def task(self) -> Task[Any]: ...
@@ -35,7 +35,7 @@ class RenderableEnv(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SceneState:
-    """Where everything is in some environments, as numpy arrays with a leading axis (N,)."""
+    """Poses of everything in some environments, as numpy arrays with a leading axis (N,)."""
 
     time: np.ndarray
     """(N,) s since the episode began."""
@@ -86,7 +86,7 @@ class SceneReader:
         )
 
     def _mocap(self, state: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Where mocap bodies are: as the task says, else as the engine keeps them."""
+        """Poses of mocap bodies: those of the task, else the engine's."""
         if not self.env.task.model.nmocap:
             return None, None
         positions = self._mocap_positions(state)
@@ -140,7 +140,7 @@ def _travels(model: mujoco.MjModel, joint: int) -> bool:
 
 
 def carried_by(model: mujoco.MjModel, bodies: Sequence[int]) -> list[int]:
-    """The bodies and all that hang on them."""
+    """The bodies and all attached to them."""
     carried = set(bodies)
     # A parent's number is smaller than its children's.
     for body in range(1, model.nbody):

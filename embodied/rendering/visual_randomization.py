@@ -4,7 +4,7 @@
     env = embodied.make("manipulation/pick-place", 64, cameras=("view",), visual_terms=terms)
 
 They are `embodied.core.randomization`'s terms over fields of `Task.visual_model`, drawn anew in every episode of every
-environment; physics and engines know nothing of them.
+environment; physics and engines are unaffected.
 """
 
 from __future__ import annotations
@@ -164,12 +164,12 @@ TINT = 0.2  # of each light's red, green and blue
 
 
 class VisualShift(StrEnum):
-    """What differs, drawn anew in every episode."""
+    """Visual difference, drawn anew in every episode."""
 
     COLOURS = "colours"
     """Of everything: robot, table, objects."""
     CAMERA = "camera"
-    """Where cameras stand; those that a robot carries stay."""
+    """Places of cameras; those that a robot carries stay."""
     LIGHTS = "lights"
     """Brightness, tint and place."""
     ALL = "all"

@@ -1,4 +1,4 @@
-"""Robots of one's own: a model file, what was understood of it, and what its owner says in `robot.toml`."""
+"""Users' robots: a model file, its interpretation, and the owner's description in `robot.toml`."""
 
 from embodied.robot.description import NAME, Description
 from embodied.robot.picture import draw

@@ -1,4 +1,4 @@
-"""`robot.toml`: what a robot's owner says of it; everything that is left out is derived from the model file."""
+"""`robot.toml`: the owner's description of a robot; everything left out is derived from the model file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vector = tuple[float, float, float]
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What was said, in the field's words; `None` or empty: derive it."""
+    """Description of a robot, in the field's words; `None` or empty: derived."""
 
     file: str | None = None
     """Name of the model file that is described, where several lie in the folder; another one's is not used."""
@@ -81,13 +81,13 @@ class Description:
 
     @classmethod
     def beside(cls, model: Path) -> Description:
-        """What lies beside a model file, or nothing."""
+        """Description beside a model file, or an empty one."""
         path = model.parent / NAME
         said = cls.read(path) if path.exists() else cls()
         return said if said.file in (None, model.name) else cls()
 
     def write(self, path: Path) -> None:
-        """Write a TOML file with a comment for every key that is said."""
+        """Write a TOML file with a comment for every key that is set."""
         lines = [
             '# What is left out is derived from the model file; names in tables may be patterns, such as "*_knee".'
         ]
@@ -223,7 +223,7 @@ def _toml(value: Any) -> str:
 
 
 def _shortened(table: dict[str, float]) -> dict[str, float]:
-    """A table with its most frequent number said once, for `*`; numbers to four digits after the point."""
+    """A table with its most frequent number given once, for `*`; numbers to four digits after the point."""
     rounded = {name: round(number, 4) + 0.0 for name, number in table.items()}
     common, count = collections.Counter(rounded.values()).most_common(1)[0]
     others = {name: number for name, number in rounded.items() if number != common}

@@ -1,4 +1,4 @@
-"""The option of a task that takes a robot from a file: the file's path, the flag `--robot`, and what is made of it."""
+"""The option of a task that takes a robot from a file: the file's path, the flag `--robot`, and its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RobotPath = Annotated[str, tyro.conf.arg(aliases=("--robot",))]
 
 
 def keep_absolute(config: Any) -> None:
-    """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is gone on with."""
+    """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is resumed."""
     if config.robot:
         object.__setattr__(config, "robot", str(Path(config.robot).resolve()))
 
@@ -38,7 +38,7 @@ class RobotFile:
 
 
 def by_file(make: Callable[[Robot], T]) -> Callable[[Path], T]:
-    """What `make` makes of the robot of a file: made once, and again when the file or its description changed.
+    """A function from a robot's file to `make`'s result: made once, and again when the file or its description changed.
 
     The function that is returned raises `ModelError` where the file cannot be read or is not understood.
     """

@@ -71,7 +71,7 @@ def draw(robot: Robot) -> np.ndarray:
 
 
 def marks(robot: Robot, data: mujoco.MjData) -> list[Mark]:
-    """What is named: joints with their home angles, feet, tip, rotors by number and how they turn."""
+    """Points to mark: joints with their home angles, feet, tip, rotors by number and sense of rotation."""
     found = []
     for joint in robot.joints:
         unit = "m" if joint.slides else "rad"

@@ -18,17 +18,17 @@ from embodied.robot.derivation.kind import Kind, floats, kind_of, refuse_ball_jo
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.derivation.servos import ARMS, LEGS
 from embodied.robot.derivation.standing import standing_torques
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, read_model
 from embodied.robot.rotors import Airframe, Rotor, find_airframe, without_rotors
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 HOME_KEYS = ("home", "stand", "standing", "default", "rest")
 
 
 @dataclasses.dataclass(frozen=True)
 class Robot:
-    """What was understood of a model file."""
+    """Interpretation of a model file."""
 
     file: Path
     kind: Kind
@@ -37,7 +37,7 @@ class Robot:
     trunk: str
     """Body that carries the limbs."""
     collision: str
-    """What collides where a URDF has meshes that do: primitives or meshes."""
+    """Collision geometry where a URDF has meshes that collide: primitives or meshes."""
     joints: tuple[Joint, ...]
     """In the order of actions."""
     feet: tuple[str, ...]
@@ -49,9 +49,9 @@ class Robot:
     mass: float
     """kg."""
     mended: tuple[str, ...]
-    """What the reader changed, one line each."""
+    """Changes by the reader, one line each."""
     warnings: tuple[str, ...]
-    """What looks wrong, one line each."""
+    """Warnings, one line each."""
     foot_points: tuple[np.ndarray, ...] = dataclasses.field(repr=False, compare=False)
     """(3,) m each, world frame: the middle of each foot's lowest shapes in the home pose."""
     tip_point: np.ndarray | None = dataclasses.field(repr=False, compare=False)
@@ -87,7 +87,7 @@ class Robot:
         return _understood(path, read_model(path, collision), said)
 
     def description(self) -> Description:
-        """All that was derived, as one would say it."""
+        """All that was derived, as a description."""
         return Description(
             file=self.file.name,
             kind=self.kind.value,
@@ -105,7 +105,7 @@ class Robot:
         )
 
     def _rotors_said(self) -> dict[str, Any]:
-        """Keys of rotors, as one would say them."""
+        """Keys of rotors, as in a description."""
         airframe = self.airframe
         if airframe is None:
             return {}
@@ -181,7 +181,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
 
 
 def _in_order(path: Path, tree: Tree, said: Description) -> Tree:
-    """The tree with its actuated joints as they were named."""
+    """The tree with its actuated joints in the order of the description."""
     if not said.joints:
         return tree
     names = {tree.model.joint(joint).name: joint for joint in tree.joints}
@@ -192,7 +192,7 @@ def _in_order(path: Path, tree: Tree, said: Description) -> Tree:
 
 
 def _home(path: Path, tree: Tree, legs: tuple[Limb, ...], tip: str | None, said: Description) -> np.ndarray:
-    """(n,) the joints' angles in the home pose: a keyframe, else found; single ones as they were said."""
+    """(n,) the joints' angles in the home pose: a keyframe, else found; single ones as described."""
     model = tree.model
     named = _home_key(model)
     if named is not None:

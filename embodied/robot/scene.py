@@ -1,4 +1,4 @@
-"""A robot of one's own on a floor, as a task of one's own builds its model: servos, sensors, a camera."""
+"""A user's robot on a floor, as a user's task builds its model: servos, sensors, a camera."""
 
 from __future__ import annotations
 

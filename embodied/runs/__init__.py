@@ -1,1 +1,1 @@
-"""Runs beside each other: which there are, what they came to, how their settings and their curves differ."""
+"""Comparison of runs: which there are, their results, and how their settings and their curves differ."""

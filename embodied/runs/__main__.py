@@ -40,7 +40,7 @@ class Listing:
     learner: str | None = None
     """Algorithm, as of embodied.train --algorithm."""
     limit: int = 30
-    """How many at most, the newest; 0: all."""
+    """Number of runs at most, the newest; 0: all."""
     root: Path = RUNS
     """Folder of all runs."""
     json: bool = False
@@ -60,7 +60,7 @@ class Comparing:
     runs: tyro.conf.Positional[tuple[str, ...]]
     """Folders of runs or of several seeds, or their names where no other run has them."""
     names: tuple[str, ...] = ()
-    """What to call them; by default their own names."""
+    """Names for them; by default their own names."""
     measures: tuple[str, ...] = ()
     """With --html: names in metrics.jsonl, * for any part of one; by default success, closed_loop, return, loss."""
     across: Across = Across.STEPS
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def list_runs(settings: Listing) -> int:
-    """Print the runs that are asked for."""
+    """Print the requested runs."""
     found = find(settings.root, settings.words, settings.learner)
     shown = found[: settings.limit or None]
     rows = [summarize(run) for run in shown]
@@ -115,7 +115,7 @@ def list_runs(settings: Listing) -> int:
 
 
 def show(settings: Comparing) -> int:
-    """Print a comparison, and write it where it is asked for."""
+    """Print a comparison, and write it where requested."""
     comparison = compare(settings.runs, settings.root, settings.names)
     cli.show(tables.comparison_table(comparison))
     if comparison.settings:

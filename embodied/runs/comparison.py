@@ -12,9 +12,9 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from embodied.errors import RunError, UnknownNameError, listing
+from embodied.evaluation.aggregate import Aggregate, Interval, aggregate
 from embodied.evaluation.learning_curves import BINS, Across, Points, Records, chosen, curve
 from embodied.registry import join_content
-from embodied.runs.aggregate import Aggregate, Interval, aggregate
 from embodied.storage.runs import Run
 
 FIRST = ("success", "success_any", "return")
@@ -30,7 +30,7 @@ UNITS = {
 }
 NO_FIGURES = ("episodes", "seconds", "env_steps_per_second", "seed", "num_envs", "resumed_at", "tasks")
 NO_SETTINGS = ("seed", "name", "variations", "checkpoint_seconds")
-"""Of a run's config, what does not tell trainings apart: seeds are shown by themselves."""
+"""Fields of a run's config that do not distinguish trainings: seeds are shown by themselves."""
 ABSENT = "-"
 
 
@@ -76,7 +76,7 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Mean:
-    """What several runs' curves have in common: their mean, and how far they lie apart, where all have been."""
+    """Mean and spread of several runs' curves, where all of them have been."""
 
     points: Points
     band: Sequence[tuple[float, float, float]]
@@ -95,7 +95,7 @@ class Comparison:
         found = dict(UNITS)
         for training in self.trainings:
             for run in training.runs:
-                found |= run.result.get("units") or declared_units(run.task)  # older results do not say
+                found |= run.result.get("units") or declared_units(run.task)  # older results have none
         return found
 
     @property
@@ -156,9 +156,9 @@ def compare(words: Sequence[str], root: Path, names: Sequence[str] = ()) -> Comp
     """The trainings that words mean: a run's folder or name, or a folder of runs, which are one training's seeds.
 
     Args:
-        words: What a person calls them.
+        words: Their names or folders.
         root: Folder of all runs, in which names are looked for.
-        names: What to call them instead; as many as words, or none.
+        names: Names to show instead; as many as words, or none.
 
     Raises:
         EmbodiedError: a word means nothing, or several runs.

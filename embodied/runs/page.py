@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from embodied.evaluation import page as pages
+from embodied.evaluation.aggregate import FEW, Interval
 from embodied.evaluation.charts import Line, chart
 from embodied.evaluation.learning_curves import COLOURS, SHARES, Across, Points
 from embodied.evaluation.page import Html
 from embodied.evaluation.tables import decimals, interval
 from embodied.runs import comparison as compared
-from embodied.runs.aggregate import FEW, Interval
 from embodied.runs.comparison import ABSENT, Comparison, Training, mean_curve
 from embodied.storage import task_names
 
@@ -27,9 +27,9 @@ def page(
     Args:
         comparison: What is compared.
         title: Its heading.
-        command: As which it can be made again.
-        measures: Of training, those that are drawn; by default what runs usually have.
-        across: What they are drawn against.
+        command: Command that makes it again.
+        measures: Of training, those that are drawn; by default the common ones.
+        across: Quantity of the x axis.
     """
     trainings = comparison.trainings
     one = len(trainings) == 1
@@ -45,7 +45,7 @@ def page(
 
 
 def _subtitle(trainings: Sequence[Training]) -> str:
-    """What was trained, in words."""
+    """Summary of what was trained: tasks, learners, engines and numbers of environments."""
     runs = [run for training in trainings for run in training.runs]
     said = []
     for key, words in (("algorithm", "{}"), ("engine", "on {}"), ("num_envs", "{} environments")):
@@ -103,7 +103,7 @@ def _over_seeds(comparison: Comparison) -> Html:
 
 
 def _doubt(training: Training) -> list[Html]:
-    """What an interval over seeds does not say."""
+    """Note on the limits of an interval over seeds."""
     done = sum(bool(run.result) for run in training.runs)
     few = (
         f" {done} seeds are few: such intervals are narrower than what further seeds would show." if done < FEW else ""

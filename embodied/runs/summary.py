@@ -1,4 +1,4 @@
-"""What there is to say of each run in a line, and which runs a person asks for."""
+"""Summaries of runs, a line each, and the selection of runs by words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Summary:
     run: Run
     task: str
     learner: str
-    """Name of the algorithm; of runs that other commands wrote, what their settings say, or "-"."""
+    """Name of the algorithm; of runs that other commands wrote, that of their settings, or "-"."""
     steps: int
     success: float
     """Share of episodes, at the last step: of the evaluation at the end, else of the last of training; NaN: neither."""

@@ -1,4 +1,4 @@
-"""What `python -m embodied.runs` and a training with several seeds print."""
+"""Tables that `python -m embodied.runs` and a training with several seeds print."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from embodied.cli import Table, number
-from embodied.runs.aggregate import Interval
+from embodied.evaluation.aggregate import Interval
 from embodied.runs.comparison import Comparison
 from embodied.runs.page import figure_text
 from embodied.runs.summary import Summary, size_text, span
@@ -74,7 +74,7 @@ def settings_table(comparison: Comparison) -> Table:
 
 
 def _in_brief(measure: str, figure: Interval | None, units: Mapping[str, str]) -> str:
-    """A figure and its interval for a table whose title says which intervals they are."""
+    """A figure and its interval for a table whose title names the kind of interval."""
     return figure_text(measure, figure, units).replace("  (95 %: ", " (")
 
 

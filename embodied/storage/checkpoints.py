@@ -45,7 +45,7 @@ DTYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What `load` read and verified."""
+    """Content that `load` read and verified."""
 
     step: int
     """Environment steps taken when it was saved."""
@@ -76,7 +76,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, torch.Tensor], meta: Map
     of a killed process and removed.
 
     Args:
-        folder: Where the run's checkpoints lie; created if need be.
+        folder: Folder of the run's checkpoints; created if need be.
         step: Environment steps taken so far.
         tensors: Dense tensors on any device; `flatten` makes them from nested dictionaries.
         meta: JSON values: mappings with string keys, lists, strings, numbers (NaN and infinities too), None.

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 INFINITIES = ("inf", "-inf")
-"""How infinite numbers are written: they are bounds that a user may set, and JSON has none."""
+"""Text of infinite numbers: they are bounds that a user may set, and JSON has none."""
 UNSAVED = ("out", "resume", "json", "watch", "seeds", "config_file")
 """Settings that belong to a command and not to the run."""
 NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
@@ -51,7 +51,7 @@ def override(config: Any, overrides: dict[str, Any]) -> Any:
 
 
 def _members(kind: Any, value: Any, where: str) -> Any:
-    """`value` with texts as the members that they name, where the annotation `kind` says that there are members.
+    """`value` with texts as the members that they name, where the annotation `kind` has members.
 
     Raises:
         EmbodiedError: there is no such member; lists those there are.
@@ -85,7 +85,7 @@ def to_json(value: Any) -> Any:
 
 
 def run_document(settings: Any) -> dict[str, Any]:
-    """What a run keeps of a command's settings: all as JSON values, but for those of the command alone."""
+    """Settings of a command that a run keeps: all as JSON values, but for those of the command alone."""
     return {name: value for name, value in to_json(settings).items() if name not in UNSAVED}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "0.1.0"
-TEMPORARY = ".tmp-"  # Names that start so are unfinished, and nobody's to read.
+TEMPORARY = ".tmp-"  # Names that start so are unfinished and must not be read.
 
 
 def embodied_version() -> str:
@@ -35,7 +35,7 @@ def read_file(path: Path) -> bytes:
 
 
 def require_regular(path: Path) -> None:
-    """Refuse what a library that opens a path by itself would wait for, or read from for ever.
+    """Refuse paths on which a library that opens them by itself would wait, or read for ever.
 
     Raises:
         OSError: it cannot be looked at, or it is no regular file.
@@ -77,7 +77,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace the file at `path`: whoever reads it, whenever, finds the old content or the new, never a part.
+    """Replace the file at `path`: readers find the old content or the new at any time, never a part.
 
     Raises:
         OSError: The old content is untouched then.

@@ -76,7 +76,7 @@ class TensorBoard:
 
 
 class Metrics:
-    """Appends to `metrics.jsonl` in one folder, and tells loggers. The file is opened by the first `log`."""
+    """Appends to `metrics.jsonl` in one folder, and notifies loggers. The file is opened by the first `log`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / METRICS

@@ -1,4 +1,4 @@
-"""Where assets lie: in the checkout's `assets/`, else in the installed package; and which policies are among them."""
+"""Paths of assets: in the checkout's `assets/`, else in the installed package; and the policies among them."""
 
 from __future__ import annotations
 

@@ -3,15 +3,15 @@
     config.json      what was trained and how, sealed against edits
     metrics.jsonl    one JSON object per line: "step", "time" (seconds since 1970), then the metrics
     events.*         the same metrics for TensorBoard
-    wandb/           the same for Weights & Biases, where it was asked for
-    result.json      what the training came to, where it came to its end: figures, command, hardware
+    wandb/           the same for Weights & Biases, where requested
+    result.json      result of a training that came to its end: figures, command, hardware
     checkpoints/     see `embodied.storage.checkpoints`
-    snapshot/        the newest policy by itself, while somebody watches it learn
+    snapshot/        the newest policy by itself, while a viewer watches it learn
     videos/          whatever the run filmed
     my_task.py       of a task that is named by its file: its copy, as it was trained
 
-No path is written into any of them, so a run may be moved or copied; but for that of a task's own file, for which the
-copy stands where it is gone.
+No path but that of a task's own file is written into any of them, so a run may be moved or copied; where that file is
+gone, the copy replaces it.
 """
 
 import importlib
@@ -162,7 +162,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What it is called: by `--name`, or as its folder; one of several seeds also by its seed."""
+        """Its name: by `--name`, or as its folder; one of several seeds also by its seed."""
         given, own = self.config.get("name"), self.path.resolve().name
         return own if given in (None, own) else f"{given}/{own}"
 
@@ -185,12 +185,12 @@ class Run:
         self._metrics.log(step, metrics)
 
     def add_logger(self, logger: Logger) -> None:
-        """Let a logger hear of every metric, too."""
+        """Send every metric to a logger, too."""
         self._metrics.loggers.append(logger)
 
     @property
     def result(self) -> dict[str, Any]:
-        """What the training came to; nothing where it has not come to its end, or the file is damaged."""
+        """Result of the training; empty where it has not come to its end, or the file is damaged."""
         try:
             result = read_json(self.path / RESULT)
         except (OSError, ValueError):
@@ -198,7 +198,7 @@ class Run:
         return result if isinstance(result, dict) else {}
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Keep what the training came to.
+        """Write the result of the training.
 
         Raises:
             RunError: A value does not fit JSON, or the file cannot be written.
@@ -223,7 +223,7 @@ class Run:
         return checkpoints.save(self.checkpoints, step, tensors, meta)
 
     def save_snapshot(self, step: int, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
-        """Save the policy by itself, in place of earlier ones, for whoever watches; nothing resumes from it."""
+        """Save the policy by itself, in place of earlier ones, for viewers; nothing resumes from it."""
         folder = self.path / SNAPSHOT
         if step not in checkpoints.steps(folder):
             checkpoints.save(folder, step, tensors, meta)
@@ -315,7 +315,7 @@ def check_free(path: Path) -> None:
 
 
 def _claim(path: Path) -> Path:
-    """Make the folder the user asked for, unless something is there."""
+    """Make the folder the user requested, unless something is there."""
     check_free(path)
     path.mkdir(parents=True, exist_ok=True)
     return path
@@ -350,7 +350,7 @@ def _locate(path: Path) -> tuple[Path, int | None] | None:
 
 
 def _found(path: Path) -> str:
-    """What lies at a path that is no run, in a few words."""
+    """Content of a path that is no run, in a few words."""
     if not path.exists():
         return "nothing exists there"
     if not path.is_dir():

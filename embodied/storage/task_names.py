@@ -1,4 +1,4 @@
-"""Names of tasks: `family/name` of the registry, or the file of a task of one's own, `my_task.py:Reach`."""
+"""Names of tasks: `family/name` of the registry, or the file of a user's task, `my_task.py:Reach`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE_NAME = re.compile(r"(?P<path>.+\.py)(?::(?P<member>\w+))?")
 
 @dataclasses.dataclass(frozen=True)
 class OwnFile:
-    """What a user wrote in a file of his own: a task, or a policy."""
+    """File of a user: a task, or a policy."""
 
     path: Path
     member: str | None = None
@@ -19,7 +19,7 @@ class OwnFile:
 
     @property
     def name(self) -> str:
-        """`/folder/my_task.py:Reach`, the same wherever one stands."""
+        """`/folder/my_task.py:Reach`, the same in every folder."""
         return str(self.path.resolve()) + (f":{self.member}" if self.member else "")
 
 
@@ -36,7 +36,7 @@ def label(name: str) -> str:
 
 
 def typed(name: str) -> str:
-    """A task's name as one types it here: a file below the present folder by its path from there."""
+    """A task's name as typed here: a file below the present folder by its path from there."""
     file, here = own_file(name), Path.cwd()
     if file is None or not file.path.is_relative_to(here):
         return name
@@ -44,7 +44,7 @@ def typed(name: str) -> str:
 
 
 def run_folder(name: str) -> str:
-    """Where a task's runs lie below `runs`: `family/name`, or `my_task/Reach`."""
+    """Folder of a task's runs below `runs`: `family/name`, or `my_task/Reach`."""
     file = own_file(name)
     return name if file is None else "/".join(filter(None, (file.path.stem, file.member)))
 

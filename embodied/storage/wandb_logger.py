@@ -1,6 +1,6 @@
 """Weights & Biases as a further place for a run's metrics.
 
-Offline, which needs neither network nor account, is the usual mode: `wandb sync RUN/wandb/offline-*` uploads later.
+Offline mode needs neither network nor account: `wandb sync RUN/wandb/offline-*` uploads later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUMMARIZED = (bool, int, float, str)  # types of a result's values that the summ
 
 
 class WandbMode(StrEnum):
-    """Whether Weights & Biases hears of a training."""
+    """Mode in which Weights & Biases records a training."""
 
     OFF = "off"
     OFFLINE = "offline"
@@ -51,7 +51,7 @@ class WandbLogger:
     """
 
     def __init__(self, run: Run, mode: WandbMode) -> None:
-        """Note what to call the run: by its name or its folder's, in the group of its task.
+        """Note the name of the run, its own or its folder's, in the group of its task.
 
         Raises:
             EmbodiedError: the package `wandb` is not installed.
@@ -82,7 +82,7 @@ class WandbLogger:
         self._open().summary.update(kept)
 
     def sync(self) -> None:
-        """Do nothing: a process of its own writes what it is told."""
+        """Do nothing: a process of its own writes what is logged."""
 
     def close(self) -> None:
         record, self._record = self._record, None

@@ -10,9 +10,9 @@ from typing import Any
 from embodied import cli
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import page as pages
+from embodied.evaluation.aggregate import Interval
 from embodied.evaluation.charts import scatter
 from embodied.registry import join_content
-from embodied.runs.aggregate import Interval
 from embodied.runs.comparison import UNITS, declared_units
 from embodied.runs.page import figure_text
 from embodied.storage import task_names
@@ -37,9 +37,9 @@ class Settings:
     vary: tuple[str, ...] = ()
     """FLAG=LOW..HIGH, FLAG=LOW..HIGH,log or FLAG=A,B,C; several, one after the other."""
     trials: int = 20
-    """How many in all; more of a sweep that is done goes on with it."""
+    """Number of trials in all; a larger one continues a finished sweep."""
     measure: str = "success"
-    """What is sought: a figure of the evaluation at the end, such as success, success_any or return."""
+    """Figure to optimise: one of the evaluation at the end, such as success, success_any or return."""
     minimize: bool = False
     """Whether less is better."""
     prune: bool = False
@@ -95,7 +95,7 @@ def report(sweep: Sweep, command: str, to: Path | None) -> None:
 
 
 def page(sweep: Sweep, best: str, command: str) -> str:
-    """The sweep's page as HTML: trials, the best first, and what came of each flag."""
+    """The sweep's page as HTML: trials, the best first, and results by flag."""
     ranked, measure = sweep.ranked(), sweep.goal.measure
     share = measure in ("success", "success_any")
     large = {f"{measure}, best": value_text(sweep, ranked[0]), "trials": f"{len(ranked)}",

@@ -1,7 +1,7 @@
-"""What the page itself has to do: keyboard and gamepad, and a panel that begins folded on a phone.
+"""Input in the page itself: keyboard and gamepad, and a panel that begins folded on a phone.
 
-viser tells the server of single key presses only, not of keys that are held, and knows no gamepads. So a script in the
-page notes both in the browser's local storage, from where viser lets the server read them.
+viser reports single key presses to the server, not keys that are held, and knows no gamepads. So a script in the page
+notes both in the browser's local storage, from where viser lets the server read them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STICKS = (1, 0, 2)
 
 
 class Button:
-    """What a key, or a button of a gamepad, does: names of keys as browsers have them, and their pad buttons."""
+    """Function of a key, or of a button of a gamepad: names of keys as browsers have them, and their pad buttons."""
 
     PAUSE, PUSH, RESET, STEP = "Space", "KeyP", "KeyR", "Period"
 
@@ -94,12 +94,12 @@ SCRIPT = """
 
 @dataclasses.dataclass(frozen=True)
 class Deflection:
-    """How far keys and sticks are moved."""
+    """Deflection of keys and sticks."""
 
     axes: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """In [-1, 1]: forward, left, and turning left or up."""
     presses: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Key -> how often it was pressed since the page was opened."""
+    """Key -> number of times it was pressed since the page was opened."""
 
 
 class BrowserInput:
@@ -109,12 +109,12 @@ class BrowserInput:
         """Begin to listen.
 
         Args:
-            server: Whose visitors.
+            server: The visitors' server.
             on_press: Called with the key's name when one of `Button` is pressed, in a thread of the visitor's.
         """
         self.server, self._on_press = server, on_press
         self._latest: dict[int, Deflection] = {}
-        # A visitor who leaves between two reads is no news.
+        # A visitor who leaves between two reads is no warning.
         warnings.filterwarnings("ignore", message="Queued a LocalStorageGetItem", category=UserWarning)
         buttons = (Button.PAUSE, Button.PUSH, Button.RESET, Button.STEP)
         keys = json.dumps([*(key for pair in AXES for key in pair), *buttons])
@@ -157,7 +157,7 @@ class BrowserInput:
 
 
 def parse(text: str | None) -> Deflection:
-    """What the page's script wrote; nothing where it has not written yet, or somebody else did."""
+    """Deflection that the page's script wrote; zero where it is missing or was not written by the script."""
     try:
         noted: Any = json.loads(text or "{}")
         held, axes = set(noted.get("held", ())), [float(axis) for axis in noted.get("axes", ())]

@@ -1,4 +1,4 @@
-"""Where visitors look from, and the server that they visit."""
+"""Visitors' points of view, and the server that they visit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def start_server(host: str, port: int) -> viser.ViserServer:
     try:
         # viser binds in a thread of its own and would wait for ever for one that has failed.
         socket.create_server((host, 0)).close()
-        with quiet():  # its banner names the address; we say it ourselves
+        with quiet():  # its banner names the address; we print it ourselves
             return viser.ViserServer(host=host, port=port, label="embodied", verbose=False)
     except (OSError, RuntimeError) as error:
         raise EmbodiedError(f"cannot open the viewer on {host}:{port}: {error}") from error

@@ -1,4 +1,4 @@
-"""What a viewer may choose from: tasks, the policies of each, and their checkpoints."""
+"""Choices of a viewer: tasks, the policies of each, and their checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Choice:
     """A policy that may act in a task."""
 
     label: str
-    """What people read."""
+    """Text that people read."""
     policy: str
     """`shipped`, `expert`, `zero`, `random`, or the path of a run or checkpoint."""
     checkpoints: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What a policy needs of the environments in which it acts; equal needs may share them."""
+    """Requirements of a policy on its environments; policies with equal ones may share them."""
 
     config: Any = None
     """The task's config; None: the task's own."""
@@ -47,7 +47,7 @@ class Catalogue(Protocol):
         ...
 
     def needs(self, task: str, policy: str) -> Needs:
-        """What a policy needs of the environments of a task."""
+        """Requirements of a policy on the environments of a task."""
         ...
 
     def make(self, task: str, needs: Needs, num_envs: int) -> Env:

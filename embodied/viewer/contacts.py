@@ -14,12 +14,12 @@ from embodied.env.env import Env
 
 @dataclasses.dataclass(frozen=True)
 class Contacts:
-    """Where bodies touch."""
+    """Points and forces of contacts."""
 
     positions: np.ndarray
     """(k, 3) m, world frame."""
     forces: np.ndarray | None
-    """(k, 3) N, world frame, on what moves, by what it touches; None where the engine does not tell."""
+    """(k, 3) N, world frame, on what moves, by what it touches; None where the engine gives none."""
 
     @property
     def total_force(self) -> float:

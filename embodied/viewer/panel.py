@@ -1,4 +1,4 @@
-"""`Panel`: buttons, sliders and readings. What a person does there comes out of `take`; nothing here steps anything."""
+"""`Panel`: buttons, sliders and readings. `take` returns what a person did there; nothing here steps anything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_COMMAND = (
 
 
 class Event(StrEnum):
-    """What a person asked for."""
+    """Request of a person."""
 
     TASK = "task"
     POLICY = "policy"
@@ -44,7 +44,7 @@ class Event(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """An event, who asked, and for what."""
+    """An event with its value, and the visitor who caused it."""
 
     event: Event
     value: Any = None
@@ -53,7 +53,7 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True)
 class Readings:
-    """What the panel says of the environment that is watched."""
+    """Readings of the environment that is watched."""
 
     seconds: float
     """s since its episode began."""
@@ -74,7 +74,7 @@ class Readings:
     contact_force: float = math.nan
     """N, sum of the sizes of all contact forces."""
     notes: Sequence[str] = ()
-    """What else there is to say, a line each."""
+    """Further notes, a line each."""
 
 
 class Panel:
@@ -179,14 +179,14 @@ class Panel:
                 client.gui.main_panel.minimize()
 
     def take(self) -> list[Asked]:
-        """What was asked for since the last call."""
+        """Requests since the last call."""
         asked = []
         while not self._asked.empty():
             asked.append(self._asked.get())
         return asked
 
     def ask(self, asked: Asked) -> None:
-        """Ask for something as a person would."""
+        """Request something as a person would."""
         self._asked.put(asked)
 
     def show_task(
@@ -204,8 +204,8 @@ class Panel:
             task: Its name.
             ranges: Of its command, see `Task.command_ranges`.
             cameras: Names of the model's cameras.
-            pictures: Name of what the policy sees -> (height, width, 3) uint8.
-            num_envs: How many environments are shown.
+            pictures: Name of the policy's picture -> (height, width, 3) uint8.
+            num_envs: Number of environments that are shown.
             spacing: m between them, to begin with.
         """
         for handle in self._of_task:
@@ -345,7 +345,7 @@ class Panel:
             )
 
     def show_pictures(self, pictures: Mapping[str, np.ndarray]) -> None:
-        """Renew what the policy sees."""
+        """Renew the policy's pictures."""
         for name, image in pictures.items():
             self._pictures[name].image = image
 

@@ -16,10 +16,10 @@ KEYS = ("W S", "A D", "Q E")
 
 
 class Pilot:
-    """Holds what keys and sticks say, and gives it to an agent as its action.
+    """Holds the values of keys and sticks, and gives them to an agent as its action.
 
     They are the first numbers of the action, as far as they are moved; the others, and all of them while nothing is
-    touched, are zero: a drone that is told velocities then hangs in the air.
+    touched, are zero: a drone with velocity commands then hovers.
     """
 
     def __init__(self, agent: int) -> None:
@@ -50,7 +50,7 @@ class Pilot:
         return act
 
     def hint(self, env: Env) -> str:
-        """Which keys do what, for the panel."""
+        """Functions of the keys, for the panel."""
         names = env.task.setpoints or tuple(f"action {number}" for number in range(env.action_size))
         keys = ", ".join(f"{key}: {name}" for key, name in zip(KEYS, names, strict=False))
         return f"you act for agent {self.agent} ({keys})"

@@ -143,7 +143,7 @@ class Playback:
         return command[index], measured[index]
 
     def readings(self, index: int, contacts: Contacts | None, notes: list[str]) -> Readings:
-        """What there is to say of environment `index`."""
+        """Readings of environment `index`."""
         dt = self.env.control_dt
         command, measured = self.command(index)
         step, said = self._step, ("length", "success_any", "diverged", "return")
@@ -163,11 +163,11 @@ class Playback:
         )
 
     def scene(self) -> SceneState:
-        """Where everything is."""
+        """Poses of everything."""
         return self._scene_reader.read()
 
     def contacts(self, index: int) -> Contacts:
-        """Where bodies of environment `index` touch."""
+        """Contacts of environment `index`."""
         return self._contact_reader.read(index)
 
     def pictures(self, index: int) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""`Player`: steps environments in real time, shows them in the browser, and does what a person asks for."""
+"""`Player`: steps environments in real time, shows them in the browser, and carries out a person's requests."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FOLLOWED = 2.0  # s between looks for a newer snapshot of a run that is being tr
 
 @dataclasses.dataclass(frozen=True)
 class PlayerSettings:
-    """How a player plays."""
+    """Settings of a player."""
 
     num_envs: int = 1
     seed: int = 0
     seconds: float = math.inf
-    """Simulated s after which it ends; without an end it waits while nobody looks."""
+    """Simulated s after which it ends; without an end it waits while no page is open."""
     host: str = "localhost"
     port: int = 8080
     shadows: bool = True
@@ -45,7 +45,7 @@ class PlayerSettings:
     pilot: int | None = None
     """Agent of a team that a person acts for."""
     nice: int = 0
-    """How much the loop gives way to other work once everything is compiled, 0 to 19; not on Windows."""
+    """Priority that the loop gives to other work once everything is compiled, 0 to 19; not on Windows."""
 
 
 class Player:
@@ -55,9 +55,9 @@ class Player:
         """Open the page; environments are made and stepped by `run`.
 
         Args:
-            catalogue: What may be chosen.
-            task: What is shown first.
-            policy: Who acts first, as `Choice.policy`.
+            catalogue: Tasks and policies to choose from.
+            task: The task shown first.
+            policy: The policy that acts first, as `Choice.policy`.
             settings: How it plays.
         """
         self.catalogue, self.settings = catalogue, settings
@@ -79,7 +79,7 @@ class Player:
 
     @property
     def url(self) -> str:
-        """Where to look."""
+        """Address of the page."""
         host = self.server.get_host()
         return f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{self.server.get_port()}"
 
@@ -98,7 +98,7 @@ class Player:
         return 0
 
     def _await_visitor(self) -> None:
-        """Wait while no page is open, so that a viewer that nobody looks at costs next to nothing."""
+        """Wait while no page is open, so that an unwatched viewer costs next to nothing."""
         while math.isinf(self.settings.seconds) and not self.server.get_clients():
             time.sleep(IDLE)
 
@@ -214,7 +214,7 @@ class Player:
                 self._end_recording(str(error))
 
     def show(self) -> None:
-        """Send the browser where everything is."""
+        """Send the poses of everything to the browser."""
         playback, panel, index = self._playback, self.panel, self.panel.watched
         self.scene_state = playback.scene()
         spacing, view = self._spacing, panel.camera.value
@@ -243,7 +243,7 @@ class Player:
             panel.command = playback.command(index)[0]
 
     def _who(self) -> str:
-        """Which policy acts."""
+        """Name of the policy that acts."""
         learned = "" if self._loaded is None else f", {self._loaded:,} steps learned"
         return f"policy: {self.choice.label}{learned}"
 
@@ -274,7 +274,7 @@ class Player:
         return next((choice for choice in choices if choice.policy == policy), Choice(policy, policy))
 
     def _answer(self, asked: Asked) -> None:
-        """Do what a person asked for; what fails is said, and what was played plays on."""
+        """Carry out a person's request; a failure is reported, and what was played plays on."""
         before = (self.task, self.choice, self.checkpoint)
         try:
             self._do(asked)
@@ -362,7 +362,7 @@ class Player:
         self.panel.record.label = "Record a film"
 
     def _on_press(self, name: str, client: viser.ClientHandle) -> None:
-        """What a key or a button of a gamepad asks for."""
+        """Carry out the request of a key or a button of a gamepad."""
         if name == Button.PAUSE:
             self.panel.pause.value = not self.panel.pause.value
         elif name == Button.PUSH:

@@ -10,7 +10,7 @@ import numpy as np
 import viser
 
 from embodied.errors import EmbodiedError
-from embodied.rendering.video import VideoWriter
+from embodied.viewer.film import VideoWriter
 
 FPS = 30.0  # frames per second, at most
 LARGEST = (1280, 720)  # pixels, width and height of a frame, at most
@@ -18,15 +18,15 @@ PATIENCE = 20.0  # s to wait for a frame
 
 
 class Recorder:
-    """Asks a visitor's browser for frames and writes them to an `.mp4`."""
+    """Requests frames of a visitor's browser and writes them to an `.mp4`."""
 
     def __init__(self, client: viser.ClientHandle, control_dt: float, speed: float) -> None:
         """Begin a film.
 
         Args:
-            client: Whose view.
+            client: The visitor.
             control_dt: s per control step.
-            speed: How many simulated seconds a second of the film shows.
+            speed: Simulated seconds per second of the film.
         """
         self.client = client
         self.stride = max(1, math.ceil(speed / (FPS * control_dt) - 1e-6))
@@ -49,7 +49,7 @@ class Recorder:
         return self._waited % self.stride == 0
 
     def capture(self) -> None:
-        """Append what the visitor sees now.
+        """Append the visitor's present view.
 
         Raises:
             EmbodiedError: the visitor left, or does not answer.

@@ -23,7 +23,7 @@ Penalty = Callable[[Tensor], Tensor]
 
 
 class Advice:
-    """Asks a policy for its actions at every `interval`-th control step, until `limit` actions are given."""
+    """Queries a policy for its actions at every `interval`-th control step, until `limit` actions are given."""
 
     def __init__(self, adviser: str, interval: int, limit: int, weight: float, action_size: int) -> None:
         """Begin without the policy, which `OffPolicyLearner.advise` gives.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -15,18 +15,17 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, require_finite, require_policy_group
-from policies.imitation.demonstrations import load as load_demonstrations
-from policies.imitation.demonstrations import load_source
-from policies.imitation.interventions import episodes_to_keep, mark_before, weights
+from embodied.storage.bounds import BELOW_ONE, NOT_NEGATIVE, POSITIVE, Bounded, at_least
+from policies.algorithm import Algorithm, require_finite, require_policy_group, transfer_weights
+from policies.data.demonstrations import load as load_demonstrations
+from policies.data.demonstrations import load_source
+from policies.data.interventions import episodes_to_keep, mark_before, weights
+from policies.data.replay_buffer import Transitions
 from policies.imitation.losses import imitation_error, imitation_loss
-from policies.imitation.weight_transfer import transfer_weights
-from policies.networks.config import require
+from policies.networks.config import relu_network, require
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
-from policies.off_policy.config import relu_network
-from policies.off_policy.replay_buffer import Transitions
 from policies.optim import distributed
 from policies.optim.cpu_settings import keep_freed_memory, products
 from policies.optim.flat_parameters import FlatAdamW, join
@@ -34,7 +33,7 @@ from policies.policy import NormalizedActor, Policy
 
 
 @dataclass(frozen=True)
-class BehaviourCloningConfig:
+class BehaviourCloningConfig(Bounded):
     """Behaviour cloning: a policy that imitates a file of demonstrations.
 
     It learns nothing from the environment. As with every learner, --steps counts the environment's steps: meanwhile the
@@ -45,30 +44,30 @@ class BehaviourCloningConfig:
     """File of demonstrations, as python -m policies.demonstrations writes it."""
     weigh_interventions: bool = False
     """Weight classes of steps as Sirius does: interventions half, nothing of what led to them. Needs a file that says
-    who acted (its tensor `source`, see policies.imitation.interventions)."""
-    max_steps: int | None = None
+    who acted (its tensor `source`, see policies.data.interventions)."""
+    max_steps: Annotated[int | None, at_least(1)] = None
     """With weigh_interventions: steps to learn from, of the episodes with the most interventions; None for all."""
-    updates: float = 10.0
+    updates: Annotated[float, POSITIVE] = 10.0
     """Updates per control step of all environments together; may be less than 1."""
-    unroll: int = 16
+    unroll: Annotated[int, at_least(1)] = 16
     """Control steps of every environment per line of metrics."""
-    batch_size: int = 256
+    batch_size: Annotated[int, at_least(1)] = 256
     """Demonstrated actions per update."""
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Adam's step size."""
-    weight_decay: float = 0.0
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 0.0
     """AdamW's decoupled weight decay."""
-    max_grad_norm: float | None = None
+    max_grad_norm: Annotated[float | None, POSITIVE] = None
     """Norm to which longer gradients are clipped; None leaves them."""
-    held_out: float = 0.1
+    held_out: Annotated[float, BELOW_ONE] = 0.1
     """Share of the episodes held out for validation, which selects the best weights; 0: the last ones are taken."""
-    validation_interval: int = 250
+    validation_interval: Annotated[int, at_least(1)] = 250
     """Updates between two validations."""
-    patience: int = 20
+    patience: Annotated[int, at_least(1)] = 20
     """Early stopping: validations in a row without a smaller error after which learning ends."""
     normalize_observations: bool = True
     """Shift and scale observations by the demonstrations' statistics."""
-    observation_clip: float = 10.0
+    observation_clip: Annotated[float, POSITIVE] = 10.0
     """Bound on observations after they are normalised."""
     bfloat16_matmul: bool = False
     """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it."""
@@ -76,19 +75,7 @@ class BehaviourCloningConfig:
     """Network that chooses actions."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, float):
-                require(math.isfinite(value), item.name, value, "finite")
-        for name in ("unroll", "batch_size", "validation_interval", "patience"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("updates", "learning_rate", "max_grad_norm", "observation_clip"):
-            value = getattr(self, name)
-            require(value is None or value > 0, name, value, "positive")
-        few = self.max_steps is None or self.max_steps >= 1
-        require(few, "max_steps", self.max_steps, "at least 1, or None")
-        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
-        require(0 <= self.held_out < 1, "held_out", self.held_out, "0 or more and less than 1")
+        super().__post_init__()
         perceptron = self.actor.architecture is Architecture.MLP
         require(perceptron, "architecture", self.actor.architecture, "mlp: behaviour cloning builds an MLP")
 

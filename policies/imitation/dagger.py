@@ -1,8 +1,8 @@
-"""DAgger: imitation of an expert that is asked in every state which the learner comes to (Ross et al. 2011,
+"""DAgger: imitation of an expert that is queried in every state which the learner comes to (Ross et al. 2011,
 arXiv:1011.0686).
 
 Behaviour cloning sees only states that the expert comes to, and errs ever more once it has left them. Here the learner
-acts, and the expert says what it would have done instead. In simulation a script can be asked at every step.
+acts, and the expert gives the action that it would have taken. In simulation a script can be queried at every step.
 
 The expert may know more than the policy observes. A policy with memory then learns to find out what it can: it imitates
 the mean of what the expert does, given all that was observed so far.
@@ -22,9 +22,8 @@ from torch.nn import functional
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
-from policies.algorithm import Algorithm, require_finite, require_policy_group
+from policies.algorithm import Algorithm, require_finite, require_policy_group, transfer_weights
 from policies.imitation.dagger_config import DaggerConfig
-from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.build import make_actor
 from policies.networks.normalizer import Normalizer
 from policies.networks.recurrent import HiddenState, RecurrentActor, Sequences, outputs
@@ -36,12 +35,12 @@ from policies.policy import NormalizedActor, Policy
 
 @dataclass(frozen=True)
 class Answers:
-    """What the expert said, in blocks of consecutive steps of all environments."""
+    """Answers of the expert, in blocks of consecutive steps of all environments."""
 
     obs: Tensor
     """(blocks, T, N, size) raw observations."""
     action: Tensor
-    """(blocks, T, N, A) what the expert would have done."""
+    """(blocks, T, N, A) actions of the expert."""
     begins: Tensor
     """(blocks, T, N) bool, an episode begins with this step."""
     hidden: Tensor
@@ -139,12 +138,12 @@ class Dagger(Algorithm):
             self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Ask this policy, as the config's `adviser` announced."""
+        """Query this policy, as the config's `adviser` announced."""
         self._expert = rule
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """The actions (N, A) of the policy, or of the expert where it still acts; what the expert says is kept.
+        """The actions (N, A) of the policy, or of the expert where it still acts; the expert's answers are kept.
 
         Raises:
             EmbodiedError: No expert was given.
@@ -211,7 +210,7 @@ class Dagger(Algorithm):
         return self._blocks % len(self._kept.obs), self._row
 
     def _keep(self, obs: Mapping[str, Tensor], told: Tensor) -> None:
-        """Keep what is observed, and what the expert says (N, A) there."""
+        """Keep the observations, and the expert's actions (N, A) there."""
         (block, row), kept = self._place, self._kept
         if row == 0 and self._hidden is not None:
             kept.hidden[block] = self._hidden.values
@@ -233,7 +232,7 @@ class Dagger(Algorithm):
         return outputs(self.actor.mean, self.normalizer(obs), sequences)
 
     def _batch(self) -> tuple[Any, Tensor, Sequences | None]:
-        """Observations (B, size) and what the expert said (B, A); with memory, sequences step after step."""
+        """Observations (B, size) and the expert's actions (B, A); with memory, sequences step after step."""
         kept = self._kept.first(self._blocks)
         if self._hidden is None:
             rows = self._drawn(kept.begins.numel(), self.config.batch_size)

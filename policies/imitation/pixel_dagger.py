@@ -1,4 +1,4 @@
-"""DAgger from pictures: an expert that is told where everything is teaches a policy that has to see it.
+"""DAgger from pictures: an expert that knows where everything is teaches a policy that has to see it.
 
 A teacher with privileged states and a student with sensors, as in "Learning by Cheating" (Chen et al. 2019,
 arXiv:1912.12294).
@@ -15,18 +15,18 @@ from torch import Tensor, nn
 from embodied.env.vec_env import ObservationSpec
 from embodied.math.symmetry import Mirror
 from embodied.rendering.augmentation import of_each_camera, random_convolution
+from policies.algorithm import transfer_weights
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
-from policies.imitation.weight_transfer import transfer_weights
+from policies.networks.pixels import ImageEncoder, PixelActor, PixelObservation
 from policies.networks.recurrent import Sequences
-from policies.off_policy.svea.network import ImageEncoder, PixelActor, PixelObservation
-from policies.off_policy.svea.policy import NormalizedPixelActor, PixelGroups, PixelPolicy
+from policies.pixel_policy import NormalizedPixelActor, PixelGroups, PixelPolicy
 from policies.policy import Policy
 
 
 @dataclass(frozen=True)
 class SeenAnswers(Answers):
-    """What the expert said, and what the cameras saw there."""
+    """Answers of the expert, with the images of the cameras."""
 
     images: Tensor
     """(blocks, T, N, channels, height, width) uint8, three channels for each camera."""
@@ -88,7 +88,7 @@ class PixelDagger(Dagger):
         super()._keep(obs, told)
 
     def _batch(self) -> tuple[PixelObservation, Tensor, None]:
-        """Observations of B steps and what the expert said there (B, A)."""
+        """Observations of B steps and the expert's actions there (B, A)."""
         kept = self._kept.first(self._blocks)
         rows = self._drawn(kept.begins.numel(), self.config.batch_size)
         vector, action, images = (values.flatten(0, 2)[rows] for values in (kept.obs, kept.action, kept.images))

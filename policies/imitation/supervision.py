@@ -1,8 +1,8 @@
 """Supervised rollouts: a supervisor takes over while the robot's policy goes wrong, and hands back afterwards.
 
-They yield the data of `policies.imitation.interventions`. The rule is LazyDAgger's, with hysteresis (Hoque et al. 2021,
+They yield the data of `policies.data.interventions`. The rule is LazyDAgger's, with hysteresis (Hoque et al. 2021,
 arXiv:2104.00053, algorithm 1): the supervisor takes over where its action is far from the robot's, and hands back where
-it is near again, by a smaller distance. In simulation the supervisor can be asked at every step; theirs is asked
+it is near again, by a smaller distance. In simulation the supervisor can be queried at every step; theirs is queried
 seldom, and a classifier predicts the distance.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from embodied.env.vec_env import PolicyFunction
-from policies.imitation.interventions import Source
+from policies.data.interventions import Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SupervisedActor:
         self._since = torch.zeros(num_envs, dtype=torch.int64)
 
     def __call__(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Actions (N, A) of whoever acts, in [-1, 1], and who that is: (N,) of `Source`, ROBOT or INTERVENTION."""
+        """Actions (N, A) in [-1, 1], of robot or supervisor, and their (N,) `Source`: ROBOT or INTERVENTION."""
         robot, supervisor = self.robot(obs).clamp(-1.0, 1.0), self.supervisor(obs).clamp(-1.0, 1.0)
         distance = (robot - supervisor).square().mean(-1).sqrt().cpu()
         due = torch.where(self._intervening, distance < self.config.end, distance > self.config.begin)

@@ -100,6 +100,6 @@ def _fit(actor: torch.nn.Module, obs: Tensor, target: Tensor, generator: torch.G
 
 @torch.no_grad()
 def _explained(actor: torch.nn.Module, obs: Tensor, target: Tensor) -> float:
-    """1 - error / variance; of an expert that never moves, 1 if it is imitated exactly."""
+    """1 - error / variance; for an expert that never moves, 1 if it is imitated exactly."""
     error, variance = (actor(obs) - target).square().mean(), target.var(0, correction=0).mean()
     return float(1 - error / variance.clamp(min=1e-12))

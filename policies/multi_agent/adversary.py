@@ -1,4 +1,4 @@
-"""Some of many agents turned against the others: how they learn it, and how the others learn to do among them.
+"""Adversaries among many agents: how they learn, and how the others learn beside them.
 
 After the minority attacks of Li et al. ("Attacking cooperative multi-agent reinforcement learning by adversarial
 minority influence", arXiv:2302.03322): a few agents of a team whose policy stays as it is learn what makes the rest
@@ -44,7 +44,7 @@ class BesideOthersEnv(AgentsEnv):
 
         Args:
             env: Worlds with agents, of which the last are the adversaries.
-            others: What those do who do not learn: a policy of all agents of every world.
+            others: Policy of those that do not learn, for all agents of every world.
             adversaries: How many there are.
             rows: How many agents of every world are rows, the last ones.
 
@@ -55,7 +55,7 @@ class BesideOthersEnv(AgentsEnv):
         self._take(env, rows)
         self.others, self.adversaries = others, adversaries
         self._told = torch.empty(0)
-        """(worlds, agents, A) what those do next."""
+        """(worlds, agents, A) next actions of those."""
 
     def reset(self) -> dict[str, Tensor]:
         """Begin a fresh episode everywhere and return its first observation."""
@@ -64,13 +64,13 @@ class BesideOthersEnv(AgentsEnv):
         return self._rows(obs)
 
     def _stepped(self, action: Tensor) -> Step:
-        """Apply the (worlds, agents, A) actions of all, and ask the others for their next."""
+        """Apply the (worlds, agents, A) actions of all, and compute the next ones of the others."""
         step = self.env.step(action)
         self._told = self.others(step.obs)
         return step
 
     def state(self) -> dict[str, Any]:
-        """The worlds' state, and what the others do next."""
+        """The worlds' state, and the others' next actions."""
         return {"env": super().state(), "told": self._told.clone()}
 
     def load_state(self, state: Mapping[str, Any], /) -> None:
@@ -98,7 +98,7 @@ class AdversaryEnv(BesideOthersEnv):
 
 
 class AttackedEnv(BesideOthersEnv):
-    """A `VecEnv` of a team's agents, in a share of whose worlds the last ones are adversaries, and no rows.
+    """A `VecEnv` of a team's agents; in a share of the worlds the last ones are adversaries, which have no rows.
 
     The first worlds are attacked, always; in the others all agents are rows. So a team learns to do well among
     adversaries whose policy stays without forgetting what to do where there are none.

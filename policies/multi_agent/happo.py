@@ -1,7 +1,7 @@
 """HAPPO, heterogeneous-agent PPO (Kuba et al. 2022, arXiv:2109.11251): agents improve one after the other.
 
 One critic values what the team sees. In random order, each agent takes PPO's steps on the team's advantage, weighted by
-how much likelier those before it have just made what they did (algorithm 4):
+the change in likelihood of the actions of those before it (algorithm 4):
 
     A_i = M_i A,    M_{i+1} = M_i π_i(a_i | o_i) / π_i,old(a_i | o_i),    M_1 = 1
 """
@@ -19,15 +19,15 @@ from torch import Tensor
 from embodied.env.vec_env import POLICY, ObservationSpec
 from embodied.math.symmetry import Mirror
 from policies.algorithm import SettingsError
-from policies.multi_agent.team_actor import GaussianTeamActor, GaussianTeamStructure
 from policies.networks import gaussian
 from policies.networks.build import make_critic
 from policies.networks.config import Architecture
+from policies.networks.structured.team import GaussianTeamActor, GaussianTeamStructure
 from policies.optim import distributed
 from policies.optim.flat_parameters import FlatAdamW
 from policies.optim.parallel import Workers
+from policies.ppo.actor_critic import ActorCritic
 from policies.ppo.config import CuriosityConfig, PPOConfig, Schedule, SymmetryConfig
-from policies.ppo.learning_rate import LearningRate
 from policies.ppo.losses import PolicyLoss
 from policies.ppo.ppo import PPO
 from policies.ppo.rollout_buffer import ActorBatch
@@ -59,8 +59,6 @@ class HAPPOConfig(PPOConfig):
 class HAPPO(PPO):
     """PPO of a team: every agent has an actor and an optimiser of its own, and all of them one critic."""
 
-    actor: GaussianTeamActor  # pyright: ignore[reportIncompatibleVariableOverride]
-
     def __init__(
         self,
         observation_spec: Mapping[str, ObservationSpec],
@@ -80,16 +78,13 @@ class HAPPO(PPO):
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
         config, weights, team = self.config, torch.Generator().manual_seed(seed), self.team_size
         own = sizes[POLICY] // team, action_size // team
-        structure = GaussianTeamStructure(team, config.initial_std)
-        self.actor = GaussianTeamActor(*own, config.actor, structure, weights).to(self.device)
-        self.critic = make_critic(sizes[self.critic_group], config.critic, weights).to(self.device)
-        self.learning_rate = LearningRate(config, self.device)
-        self._optimizers = [self._built_optimizer(self.actor.of_agent(agent)) for agent in range(team)]
-        self.optimizer = self._built_optimizer(list(self.critic.parameters()))
+        actor = GaussianTeamActor(*own, config.actor, GaussianTeamStructure(team, config.initial_std), weights)
+        critic = make_critic(sizes[self.critic_group], config.critic, weights)
+        self.networks = ActorCritic(actor.to(self.device), critic.to(self.device), Workers(self.device))
+        self._optimizers = [self._built_optimizer(actor.of_agent(agent)) for agent in range(team)]
+        self.optimizer = self._built_optimizer(list(critic.parameters()))
         self._actor_numbers = 0  # of the optimiser's parameters: all are the critic's
         self._order = torch.Generator().manual_seed(seed)
-        self._workers = Workers(self.device)
-        self._curiosity = None
 
     def _built_optimizer(self, parameters: list[torch.nn.Parameter]) -> FlatAdamW:
         return FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=self.config.max_grad_norm)
@@ -97,7 +92,7 @@ class HAPPO(PPO):
     def _learn(self) -> list[Tensor]:
         """Each agent's steps in random order, then the critic's; returns the measures of all minibatches."""
         rollout, size = self.rollout, self.actor.sizes[1]
-        old_log_std = self._old_log_std.tensor_split(self.team_size)
+        old_log_std = self.collector.log_std.tensor_split(self.team_size)
         action, old_mean = (self._of_agents(buffer) for buffer in (rollout.action, rollout.mean))
         obs, advantage = self._of_agents(rollout.actor_obs), rollout.advantage.flatten()
         factor, policy_measures = torch.ones_like(advantage), list[Tensor]()
@@ -108,7 +103,7 @@ class HAPPO(PPO):
             policy_measures += self._improve(agent, data, old_log_std[agent])
             with torch.no_grad():
                 mean, log_std = torch.empty(len(old), size, device=self.device), self.actor.log_stds[agent]
-                self._forward(self.actor.means[agent], obs[agent], mean)
+                self.networks.forward(self.actor.means[agent], obs[agent], mean)
                 new = gaussian.log_density(gaussian.standardize(action[agent], mean, log_std), log_std)
                 factor = factor * (new - old).exp()
         values = torch.stack(self._fit_critic()).mean(0)
@@ -147,17 +142,11 @@ class HAPPO(PPO):
 
         return [self._descend(self.optimizer, index, differentiate) for index in self._minibatches()]
 
-    def _minibatches(self) -> list[Tensor]:
-        return [
-            index
-            for _ in range(self.config.epochs)
-            for index in self.rollout.minibatches(self.config.minibatches, self.order_generator)
-        ]
-
     def _descend(self, optimizer: FlatAdamW, index: Tensor, differentiate: Callable[[Tensor, int], Tensor]) -> Tensor:
         """One step down a gradient, chunk by chunk; returns what `differentiate` measured, and the gradient's norm."""
-        size, chunks = len(index), self._workers.split(index)
-        total = distributed.mean_(torch.stack(self._workers.map(lambda rows: differentiate(rows, size), chunks)).sum(0))
+        size, workers = len(index), self.networks.workers
+        chunks = workers.split(index)
+        total = distributed.mean_(torch.stack(workers.map(lambda rows: differentiate(rows, size), chunks)).sum(0))
         count = len(optimizer.vector)
         norm = optimizer.step(total[:count])
         return torch.cat([total[count:], norm[None]])

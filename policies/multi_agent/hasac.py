@@ -1,7 +1,7 @@
 """HASAC, heterogeneous-agent soft actor-critic (Liu et al. 2024, arXiv:2306.10715): agents learn one after the other.
 
 Critics value what the whole team sees and does. In random order, each agent ascends their Q-value while those before it
-already act by what they just learned, and those after it by what they knew. With one agent it is SAC, bit for bit.
+already act by their new policies, and those after it by their old ones. With one agent it is SAC, bit for bit.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from policies.imitation.advice import Penalty, QFunction
-from policies.multi_agent.team_actor import TeamActor, TeamStructure
-from policies.networks.config import require
+from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
@@ -28,18 +28,12 @@ from policies.optim.flat_parameters import FlatAdamW
 class HASACConfig(ActorCriticConfig):
     """Heterogeneous-agent soft actor-critic (Liu et al. 2024), with an entropy coefficient of each agent."""
 
-    initial_temperature: float = 0.1
+    initial_temperature: Annotated[float, POSITIVE] = 0.1
     """Entropy coefficients α at first."""
     target_entropy: float | None = None
     """Entropy at which each aims, in nats; None: minus the number of an agent's actions."""
-    temperature_learning_rate: float = 3e-4
+    temperature_learning_rate: Annotated[float, NOT_NEGATIVE] = 3e-4
     """Adam's step size for log α; 0 holds them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.initial_temperature > 0, "initial_temperature", self.initial_temperature, "positive")
-        rate = self.temperature_learning_rate
-        require(rate >= 0, "temperature_learning_rate", rate, "0 or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         structure = TeamStructure(sizes.team, stochastic=True)

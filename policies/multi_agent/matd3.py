@@ -10,19 +10,20 @@ import copy
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor
 
+from embodied.storage.bounds import NOT_NEGATIVE
+from policies.data.replay_buffer import Batch
 from policies.imitation.advice import Penalty, QFunction
-from policies.multi_agent.team_actor import TeamActor, TeamStructure
 from policies.networks.config import require
 from policies.networks.ensemble import CriticEnsemble
+from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
-from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW, join
 
 
@@ -37,11 +38,11 @@ class MATD3Config(ActorCriticConfig):
     policy_delay: int = 2
     target_delay: int = 2
     policy_value: PolicyValue = PolicyValue.FIRST
-    noise: float = 0.1
+    noise: Annotated[float, NOT_NEGATIVE] = 0.1
     """Standard deviation of the exploration noise."""
-    target_noise: float = 0.2
+    target_noise: Annotated[float, NOT_NEGATIVE] = 0.2
     """Standard deviation of the noise on target actions (target policy smoothing)."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: Annotated[float, NOT_NEGATIVE] = 0.5
     """Bound on that noise."""
 
     @property
@@ -51,8 +52,6 @@ class MATD3Config(ActorCriticConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("noise", "target_noise", "target_noise_clip"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         unknown = "None: demonstrations have no reward of each agent"
         require(self.demonstrations is None, "demonstrations", self.demonstrations, unknown)
         require(self.offline_updates == 0, "offline_updates", self.offline_updates, "0: there are no demonstrations")
@@ -142,11 +141,11 @@ class AgentsBellmanUpdate(BellmanUpdate[CriticEnsemble]):
 
 
 def deviations(action: Tensor, own: Tensor, agents: int) -> Tensor:
-    """The joint actions in each of which one agent does otherwise.
+    """Joint actions, in each of which one agent's action is replaced.
 
     Args:
-        action: (B, M A), what all do.
-        own: (B, M A), what each would do instead.
+        action: (B, M A) of all.
+        own: (B, M A), the replacement for each.
         agents: M.
 
     Returns:

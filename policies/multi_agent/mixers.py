@@ -15,7 +15,7 @@ from policies.networks.mlp import MLP, linear
 
 
 class Mixer(StrEnum):
-    """How utilities become the team's Q-value."""
+    """Mixing of utilities into the team's Q-value."""
 
     MONOTONE = "monotone"
     SUM = "sum"
@@ -33,7 +33,7 @@ class SumMixer(nn.Module):
     """Q_tot = Σ u_i: value decomposition, VDN (Sunehag et al. 2017, arXiv:1706.05296, eq. 2)."""
 
     def forward(self, utilities: Tensor, state: Tensor) -> Tensor:
-        """(B, units) to (B,); the state is not asked."""
+        """(B, units) to (B,); the state is not used."""
         del state
         return utilities.sum(-1)
 

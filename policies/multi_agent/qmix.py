@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
+from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, at_least
+from policies.data.replay_buffer import Batch
 from policies.multi_agent.mixers import Mixer
-from policies.multi_agent.team_bins import TeamBinsActor, TeamBinsStructure, nearest_bins
-from policies.networks.config import require
 from policies.networks.normalizer import Normalizer
+from policies.networks.structured.team_bins import TeamBinsActor, TeamBinsStructure, nearest_bins
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ObservationGroups, OffPolicyConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
-from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW
 
 JointObs = tuple[Tensor, Tensor]
-"""What the agents observe, (B, M S), and the state that the mixer reads, (B, size); both normalised."""
+"""Observations of the agents, (B, M S), and the state that the mixer reads, (B, size); both normalised."""
 
 
 class JointGroups(ObservationGroups):
@@ -44,16 +44,16 @@ class QMIXConfig(OffPolicyConfig):
     """
 
     mixer: Mixer = Mixer.MONOTONE
-    """How the units' utilities become the team's Q-value: monotone (QMIX) or sum (VDN)."""
-    mixer_width: int = 32
+    """Mixing of the units' utilities into the team's Q-value: monotone (QMIX) or sum (VDN)."""
+    mixer_width: Annotated[int, at_least(1)] = 32
     """Width of the monotone mixing network's hidden layer."""
-    bins: int = 5
+    bins: Annotated[int, at_least(2)] = 5
     """Values of each component of an action, equally spaced from -1 to 1."""
-    epsilon_start: float = 1.0
+    epsilon_start: Annotated[float, FRACTION] = 1.0
     """Probability with which a unit takes a random bin, at the first action after the warm-up."""
-    epsilon_end: float = 0.05
+    epsilon_end: Annotated[float, FRACTION] = 0.05
     """The same after epsilon_steps."""
-    epsilon_steps: int = 50_000
+    epsilon_steps: Annotated[int, NOT_NEGATIVE] = 50_000
     """Transitions after the warm-up over which it falls linearly; 0: it is epsilon_end at once."""
     critic_group: str = "critic"
     """Observation group that the mixer reads as state; where the environment has no such group, it reads what the
@@ -63,14 +63,6 @@ class QMIXConfig(OffPolicyConfig):
     def critic_obs_group(self) -> str:
         """Observation group that the mixer reads."""
         return self.critic_group
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.mixer_width >= 1, "mixer_width", self.mixer_width, "at least 1")
-        require(self.bins >= 2, "bins", self.bins, "at least 2")
-        for name in ("epsilon_start", "epsilon_end"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        require(self.epsilon_steps >= 0, "epsilon_steps", self.epsilon_steps, "0 or more")
 
     def epsilon(self, steps: int) -> float:
         """Probability of a random bin after so many transitions."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from policies.multi_agent.team_actor import GaussianTeamActor, TeamActor
-from policies.multi_agent.team_bins import TeamBinsActor
 from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
 from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
 from policies.networks.recurrent import RecurrentActor, RecurrentCritic
-from policies.networks.structured_actor import StructuredActor
-from policies.off_policy.idql.network import IDQLActor
+from policies.networks.structured.actor import StructuredActor
+from policies.networks.structured.diffusion import IDQLActor
+from policies.networks.structured.team import GaussianTeamActor, TeamActor
+from policies.networks.structured.team_bins import TeamBinsActor
 
 ACTORS: dict[Architecture, type[GaussianActor]] = {
     Architecture.MLP: GaussianActor,
@@ -28,7 +28,7 @@ CRITICS: dict[Architecture, type[Critic]] = {
 STRUCTURED_ACTORS: dict[str, type[StructuredActor]] = {
     actor.kind: actor for actor in (IDQLActor, TeamActor, GaussianTeamActor, TeamBinsActor)
 }
-"""What a stored policy is called to the actor it is, where that is no network alone."""
+"""Name of a stored policy -> its actor, where that is no network alone."""
 
 
 def make_actor(

@@ -1,4 +1,4 @@
-"""What a network is to be like: a config, which task defaults and command lines read without torch."""
+"""Config of a network, which task defaults and command lines read without torch."""
 
 import math
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ class Activation(StrEnum):
 
 
 class Architecture(StrEnum):
-    """What kind of network reads an observation."""
+    """Kind of network that reads an observation."""
 
     MLP = "mlp"
     """A multilayer perceptron."""
     PARTS = "parts"
-    """A transformer over body parts that turns with the world, for observations laid out by `embodied.core.parts`."""
+    """A transformer over body parts that turns with the world; observations as `embodied.core.body_rows` has them."""
     GRU = "gru"
     """A gated recurrent unit, which remembers, before a multilayer perceptron."""
     ENTITIES = "entities"
-    """Attention over what is around an agent, for observations laid out by `embodied.core.entities`."""
+    """Attention over what is around an agent, for observations laid out by `embodied.core.entity_rows`."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,8 @@ def require_raw_observations(architecture: Architecture, normalize_observations:
         only = f"with architecture {architecture}"
         require(not normalize_observations, "normalize_observations", True, f"False {only}")
         require(observation_clip >= UNCLIPPED, "observation_clip", observation_clip, f"{UNCLIPPED:g} or more {only}")
+
+
+def relu_network(*hidden: int) -> NetworkConfig:
+    """Hidden layers of these widths, two of 256 by default."""
+    return NetworkConfig(hidden or (256, 256), Activation.RELU)

@@ -1,7 +1,7 @@
 """Attention over the entities around an agent: any number of them, in any order.
 
-An agent turns what it knows of itself into questions, every entity into an answer and how well it fits each question
-(Vaswani et al. 2017, one layer, several heads); what comes back has the same length however many entities there are.
+An agent's own features become queries, those of every entity keys and values (Vaswani et al. 2017, one layer, several
+heads); the result has the same length however many entities there are.
 Without any, the agent attends to a row that stands for nothing, which is learned.
 """
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from embodied.core.entities import COLUMNS, FEATURES, WIDTH, rows_in
+from embodied.core.entity_rows import COLUMNS, FEATURES, WIDTH, rows_in
 from policies.networks.mlp import HIDDEN_GAIN, MLP, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 
@@ -47,10 +47,10 @@ class EntityNetwork(nn.Module):
         return self.head(torch.cat([itself, self._attend(itself, seen, absent)], -1))
 
     def _attend(self, itself: Tensor, seen: Tensor, absent: Tensor) -> Tensor:
-        """(N, width) what the agent makes of the (N, rows, width) that are not absent."""
-        # Keys K e and values V e of every entity e are never made: a question q fits by q.(K e) = (K'q).e, and answers
+        """(N, width) result of attention to those of (N, rows, width) that are not absent."""
+        # Keys K e and values V e of every entity e are never made: a query q scores q.(K e) = (K'q).e, and values
         # add up to V (sum of w e), as the weights w add up to 1. With 22 rows that is an eighth of the arithmetic. The
-        # keys' bias adds the same to all fits of a question, which changes no weight.
+        # keys' bias adds the same to all scores of a query, which changes no weight.
         keys, values = self.keys_values.weight.unflatten(0, (2, self.heads, -1))  # (heads, width / heads, width) each
         queries = self.queries(itself).unflatten(-1, (self.heads, -1)) / math.sqrt(keys.shape[1])
         fit = torch.einsum("nhd,hdw->nhw", queries, keys) @ seen.transpose(1, 2)  # (N, heads, rows)

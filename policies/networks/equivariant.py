@@ -7,7 +7,7 @@ turn: what is left are invariants, and nothing is lost. (Chen et al., "Subequiva
 3D environment", ICML 2023, call it subequivariance and build it from scalar products instead.)
 
 Parts have no order either. A part knows which others it hangs on, which hang on it and beside it, by a bias on the
-attention between the two; that is the body's form, together with the features in the rows of `embodied.core.parts`.
+attention between the two; that is the body's form, together with the features in the rows of `embodied.core.body_rows`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from embodied.core.parts import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
+from embodied.core.body_rows import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
 from policies.networks.mlp import HIDDEN_GAIN, Critic, GaussianActor, NetworkConfig, linear, nonlinearity
 
 RELATIONS = 6
-"""Kinds of kinship between two parts: self, parent, child, sibling, grandparent, grandchild."""
+"""Kinds of relation between two parts: self, parent, child, sibling, grandparent, grandchild."""
 TARGET = VECTORS.index(next(feature for feature in VECTORS if feature.name == "target"))
 
 
@@ -37,7 +37,7 @@ def canonical(rows: Tensor) -> Tensor:
 
 
 def kinship(rows: Tensor) -> Tensor:
-    """(..., parts, parts, RELATIONS) what the second part is to the first: 0 or 1 for each kind."""
+    """(..., parts, parts, RELATIONS) relation of the second part to the first: 0 or 1 for each kind."""
     parts = rows.shape[-2]
     numbers = torch.arange(1, parts + 1, device=rows.device, dtype=rows.dtype)
     parent = (rows[..., COLUMNS["parent"]] == numbers).to(rows.dtype)  # row: child, column: its parent

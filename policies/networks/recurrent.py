@@ -21,7 +21,7 @@ GATES = 3
 
 
 class Sequences(NamedTuple):
-    """Where n sequences of T steps begin, and where episodes begin within them."""
+    """Starts of n sequences of T steps, and of episodes within them."""
 
     hidden: Tensor
     """(n, H) hidden state before the first step."""
@@ -30,7 +30,7 @@ class Sequences(NamedTuple):
 
 
 def outputs(network: nn.Module, rows: Tensor, sequences: Sequences | None) -> Tensor:
-    """(B, outputs) of a network for rows (B, inputs), which for one that remembers are steps of sequences."""
+    """(B, outputs) of a network for rows (B, inputs), which for a recurrent one are steps of sequences."""
     if not isinstance(network, RecurrentNetwork):
         return network(rows)
     assert sequences is not None

@@ -22,7 +22,7 @@ class SquashedActor(nn.Module):
     mean: MLP
     """From the observation to μ."""
     log_std: nn.Linear | None
-    """From the last hidden layer to log σ, before it is bounded; None of a deterministic actor."""
+    """From the last hidden layer to log σ, before it is bounded; None for a deterministic actor."""
 
     def __init__(
         self,

@@ -10,12 +10,12 @@ from torch import Tensor
 from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import imitation_loss
 from policies.networks.squashed import SquashedActor
-from policies.networks.structured_actor import StructuredActor
+from policies.networks.structured.actor import StructuredActor
 from policies.optim.flat_parameters import FlatAdamW
 
 
 class ActorUpdate:
-    """By itself that of an actor without parameters of its own: the policy maximises the critic, which alone learns.
+    """Update of an actor; here, of one without parameters: the policy maximises the critic, which alone learns.
 
     Observations are normalised; `noise` is standard normal, of the actions' shape.
     """
@@ -68,7 +68,7 @@ class ActorUpdate:
 
 
 class LearnedActorUpdate(ActorUpdate):
-    """That of an actor with an optimiser of its own; on demonstrations alone it clones behaviour.
+    """Update of an actor with an optimiser of its own; on demonstrations alone it clones behaviour.
 
     Q-values of actions that no demonstration shows are not to be maximised before such actions were tried.
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Generator, Tensor
 
+from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import log_likelihood
-from policies.networks.config import require
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
@@ -25,17 +26,12 @@ class AWACConfig(ActorCriticConfig):
 
     demonstrations_in_buffer: bool = True
     offline_updates: int = 25_000
-    temperature: float = 1.0
+    temperature: Annotated[float, POSITIVE] = 1.0
     """λ: advantage by which an action's weight grows e times, in scaled rewards; large: all actions are cloned alike.
     The metric effective_share is the effective part of a batch: near 0 the temperature is too small."""
-    blur: float = 0.1
+    blur: Annotated[float, NOT_NEGATIVE] = 0.1
     """Standard deviation, before the tanh, of Gaussian noise around the replay buffer's actions: the least with which
     the policy will explore. A script repeats itself exactly."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, "temperature", self.temperature, "positive")
-        require(self.blur >= 0, "blur", self.blur, "0 or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         actor = AWACActorUpdate(self.build_actor(sizes, generator, stochastic=True), self)

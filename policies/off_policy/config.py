@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, ObservationSpec, vector_sizes
+from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, POSITIVE, Bound, Bounded, at_least
 from policies.algorithm import require_policy_group
+from policies.data.replay_buffer import BufferDtype
 from policies.imitation.advice import Advice
-from policies.networks.config import Activation, Architecture, NetworkConfig, require
+from policies.networks.config import Architecture, NetworkConfig, relu_network, require
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
-from policies.off_policy.replay_buffer import BufferDtype
 from policies.optim.flat_parameters import FlatAdamW
 from policies.policy import NormalizedActor, Policy
 
@@ -58,11 +58,11 @@ class ObservationGroups:
         return None
 
     def actor_input(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> Any:
-        """What the actor is given of raw observations, (N, ...)."""
+        """Input of the actor from raw observations, (N, ...)."""
         return normalizers[self.actor](obs[self.actor])
 
     def inputs(self, obs: Mapping[str, Tensor], normalizers: Mapping[str, Normalizer]) -> tuple[Any, Any]:
-        """What actor and critics are given of raw observations."""
+        """Inputs of actor and critics from raw observations."""
         actor = self.actor_input(obs, normalizers)
         return actor, actor if self.critic == self.actor else normalizers[self.critic](obs[self.critic])
 
@@ -71,64 +71,59 @@ class ObservationGroups:
         return Policy(NormalizedActor(actor, mean, scale, config.observation_clip), config.policy_network, self.actor)
 
 
-def relu_network(*hidden: int) -> NetworkConfig:
-    """Hidden layers of these widths, two of 256 by default."""
-    return NetworkConfig(hidden or (256, 256), Activation.RELU)
-
-
 @dataclass(frozen=True)
-class OffPolicyConfig:
+class OffPolicyConfig(Bounded):
     """Settings that all off-policy algorithms share."""
 
-    unroll: int = 16
+    unroll: Annotated[int, at_least(1)] = 16
     """Control steps of every environment per line of metrics; between checkpoints lie whole lines."""
-    buffer_size: int = 1_000_000
+    buffer_size: Annotated[int, at_least(1)] = 1_000_000
     """Transitions in the replay buffer, of all environments together."""
     buffer_dtype: BufferDtype = BufferDtype.FLOAT32
     """Data type of observations and actions in the replay buffer; float16 halves its memory and keeps 3 digits."""
     save_buffer: bool = True
     """Whether checkpoints, of which three are kept, hold the buffer and demonstrations: large, but a resumed run is the
     same bit for bit. If not, a resumed run first collects warm_up transitions anew, with its policy."""
-    batch_size: int = 256
+    batch_size: Annotated[int, at_least(1)] = 256
     """Transitions per update, demonstrations included."""
-    critic_updates: float = 1.0
+    critic_updates: Annotated[float, POSITIVE] = 1.0
     """Updates of the critics per control step of all environments together; may be less than 1."""
-    policy_delay: int = 1
+    policy_delay: Annotated[int, at_least(1)] = 1
     """Critic updates per policy update."""
-    target_delay: int = 1
+    target_delay: Annotated[int, at_least(1)] = 1
     """Critic updates per update of the target networks."""
-    warm_up: int = 5_000
+    warm_up: Annotated[int, NOT_NEGATIVE] = 5_000
     """Transitions to collect before the first update."""
     random_warm_up: bool = True
     """Whether actions before the first update are uniformly random, unless training starts from a policy."""
-    gamma: float = 0.99
+    gamma: Annotated[float, FRACTION] = 0.99
     """Discount per control step."""
-    n_step: int = 1
+    n_step: Annotated[int, at_least(1)] = 1
     """Most rewards that are summed before a target bootstraps from the target network."""
-    tau: float = 0.005
+    tau: Annotated[float, Bound("above 0 and at most 1", lambda value: 0 < value <= 1)] = 0.005
     """Polyak averaging: share of the networks that each update mixes into the target networks."""
-    critic_learning_rate: float = 3e-4
+    critic_learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Adam's step size for the critics."""
-    weight_decay: float = 0.0
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 0.0
     """AdamW's decoupled weight decay, of all weights."""
-    max_grad_norm: float | None = None
+    max_grad_norm: Annotated[float | None, POSITIVE] = None
     """Norm to which longer gradients are clipped; None leaves them."""
     normalize_observations: bool = True
     """Shift and scale observations by their running statistics."""
-    observation_clip: float = 10.0
+    observation_clip: Annotated[float, POSITIVE] = 10.0
     """Bound on observations after they are normalised."""
-    reward_scale: float = 1.0
+    reward_scale: Annotated[float, POSITIVE] = 1.0
     """Factor on rewards as the learner sees them, demonstrations included; reported returns are not scaled."""
     critic: NetworkConfig = field(default_factory=relu_network)
     """Network of each critic."""
     demonstrations: Path | None = None
     """File of demonstrations to learn from, as python -m policies.demonstrations writes it."""
-    demonstration_share: float = 0.5
+    demonstration_share: Annotated[float, FRACTION] = 0.5
     """With demonstrations beside the buffer: which share of every batch they are."""
     demonstrations_in_buffer: bool = False
     """Prefill the replay buffer with the demonstrations, where own steps join and at last replace them; learning then
     starts at once, whatever warm_up says. Otherwise they stay beside it."""
-    offline_updates: int = 0
+    offline_updates: Annotated[int, NOT_NEGATIVE] = 0
     """Updates on demonstrations alone before the first step: critics learn their values, the policy clones them."""
     bfloat16_matmul: bool = False
     """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it. Policies
@@ -140,7 +135,7 @@ class OffPolicyConfig:
         return POLICY
 
     def groups(self, spec: Mapping[str, ObservationSpec]) -> ObservationGroups:
-        """What the algorithm reads of an environment's observation groups.
+        """Observation groups of an environment that the algorithm reads.
 
         Raises:
             SettingsError: There is no group `policy`.
@@ -160,23 +155,10 @@ class OffPolicyConfig:
         return False
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, float):
-                require(math.isfinite(value), item.name, value, "finite")
-            if isinstance(value, NetworkConfig):
-                mlp = value.architecture is Architecture.MLP
-                require(mlp, "architecture", value.architecture, "mlp: off-policy learners build MLPs")
-        for name in _COUNTS:
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            require(value is None or value > 0, name, value, "positive")
-        for name in ("warm_up", "weight_decay", "offline_updates"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for name in ("gamma", "demonstration_share"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        require(0 < self.tau <= 1, "tau", self.tau, "above 0 and at most 1")
+        super().__post_init__()
+        for network in (self.critic, self.policy_network):
+            mlp = network.architecture is Architecture.MLP
+            require(mlp, "architecture", network.architecture, "mlp: off-policy learners build MLPs")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         """The algorithm's actor and critics, on their device; `generator` (CPU) draws the initial weights."""
@@ -199,10 +181,10 @@ class OffPolicyConfig:
 class ActorCriticConfig(OffPolicyConfig):
     """Settings of algorithms with an actor network beside their critics."""
 
-    actor_learning_rate: float = 3e-4
+    actor_learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Adam's step size for the actor."""
-    critics: int = 2
-    """How many critics."""
+    critics: Annotated[int, at_least(1)] = 2
+    """Number of critics."""
     target_critics: int | None = None
     """Size of the random subset of target critics, drawn for each update, whose minimum is the target; None for all."""
     clipped_double: bool = True
@@ -228,8 +210,6 @@ class ActorCriticConfig(OffPolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.critics >= 1, "critics", self.critics, "at least 1")
-        require(self.actor_learning_rate > 0, "actor_learning_rate", self.actor_learning_rate, "positive")
         subset = self.target_critics is None or 1 <= self.target_critics <= self.critics
         require(subset, "target_critics", self.target_critics, f"between 1 and critics={self.critics}")
 
@@ -260,25 +240,15 @@ class AdvisedConfig(ActorCriticConfig):
     adviser: str | None = None
     """Policy that gives advice: a run, a checkpoint, shipped or expert. It is imitated where critics value its action
     more than the policy's own (VARL, arXiv:2509.21126)."""
-    advice_interval: int = 5
+    advice_interval: Annotated[int, at_least(1)] = 5
     """Control steps from one advice to the next."""
-    advice_until: int = 100_000
+    advice_until: Annotated[int, NOT_NEGATIVE] = 100_000
     """Actions that are advised in all."""
-    advice_weight: float = 1.0
+    advice_weight: Annotated[float, NOT_NEGATIVE] = 1.0
     """Of the squared distance from advised actions, beside Q-values."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.advice_interval >= 1, "advice_interval", self.advice_interval, "at least 1")
-        for name in ("advice_until", "advice_weight"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
     def advice(self, action_size: int) -> Advice | None:
         """The adviser, where the config names one."""
         if self.adviser is None:
             return None
         return Advice(self.adviser, self.advice_interval, self.advice_until, self.advice_weight, action_size)
-
-
-_COUNTS = ("unroll", "buffer_size", "batch_size", "policy_delay", "target_delay", "n_step")
-_POSITIVE = ("critic_updates", "critic_learning_rate", "max_grad_norm", "observation_clip", "reward_scale")

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
+from policies.data.replay_buffer import Batch
 from policies.networks.ensemble import CriticEnsemble
-from policies.off_policy.replay_buffer import Batch
 from policies.optim.flat_parameters import FlatAdamW, join
 
 C = TypeVar("C", bound=nn.Module)
@@ -73,7 +73,7 @@ class CriticUpdate(Generic[C]):
         raise NotImplementedError
 
     def encoded(self, obs: Any) -> Any:
-        """What the actor and its Q-values read of (B, ...) observations: of critics with an encoder, its output."""
+        """Input of the actor and its Q-values from (B, ...) observations: with an encoder, its output."""
         return obs
 
     def update_target(self, tau: float) -> None:

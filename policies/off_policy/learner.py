@@ -16,21 +16,20 @@ from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_s
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 from embodied.storage.trees import same_shapes
-from policies.algorithm import Algorithm, require_finite
+from policies.algorithm import Algorithm, require_finite, transfer_weights
+from policies.data.demonstrations import load as load_demonstrations
+from policies.data.replay_buffer import Batch, Transitions
 from policies.imitation.advice import QFunction
-from policies.imitation.demonstration_replay import DemonstrationReplay
-from policies.imitation.demonstrations import load as load_demonstrations
-from policies.imitation.weight_transfer import transfer_weights
 from policies.networks.normalizer import Normalizer
 from policies.off_policy.config import OffPolicyConfig, Sizes
-from policies.off_policy.replay_buffer import Batch, Transitions
+from policies.off_policy.demonstration_replay import DemonstrationReplay
 from policies.optim import distributed
 from policies.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.policy import Policy
 
 
 class OffPolicyLearner(Algorithm):
-    """Acts, stores transitions, and after each control step makes as many updates as its config's ratios ask for."""
+    """Acts, stores transitions, and after each control step makes as many updates as its config's ratios require."""
 
     def __init__(
         self,
@@ -50,10 +49,10 @@ class OffPolicyLearner(Algorithm):
             observation_spec: The environment's observation groups, "policy" among them.
             action_size: Length of an action.
             num_envs: N.
-            config: Settings, whose type says which algorithm.
+            config: Settings, whose type selects the algorithm.
             device: Where everything lies.
             seed: Fixes the initial weights and, together with the rank, all random draws.
-            mirror: Not asked.
+            mirror: Not used.
             team_size: Agents of one environment, whose vectors and actions stand one after the other.
         """
         keep_freed_memory()
@@ -133,7 +132,7 @@ class OffPolicyLearner(Algorithm):
                 normalizer.commit()
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Ask this policy for advice, as the config's `adviser` announced.
+        """Query this policy for advice, as the config's `adviser` announced.
 
         Raises:
             EmbodiedError: It announced none.
@@ -192,7 +191,7 @@ class OffPolicyLearner(Algorithm):
         self._update_seconds += time.perf_counter() - start
 
     def _reward(self, reward: Tensor) -> Tensor:
-        """What is learned from: a team's mean reward, (N,), or the agents' own, (N, M)."""
+        """Reward that is learned from: a team's mean, (N,), or the agents' own, (N, M)."""
         if self.config.own_rewards:
             return reward if reward.dim() == 2 else reward[:, None]
         return of_team(reward)

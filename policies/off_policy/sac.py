@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor, nn
 
+from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from policies.imitation.advice import Penalty, QFunction
-from policies.networks.config import require
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
 from policies.off_policy.config import AdvisedConfig, Sizes
@@ -23,21 +23,15 @@ from policies.optim.flat_parameters import FlatAdamW
 class SACConfig(AdvisedConfig):
     """Soft actor-critic (Haarnoja et al. 2018) with an adaptive entropy coefficient."""
 
-    initial_temperature: float = 0.1
+    initial_temperature: Annotated[float, POSITIVE] = 0.1
     """Entropy coefficient α at first."""
     target_entropy: float | None = None
     """Entropy at which the coefficient aims, in nats; None: minus the number of actions."""
-    temperature_learning_rate: float = 3e-4
+    temperature_learning_rate: Annotated[float, NOT_NEGATIVE] = 3e-4
     """Adam's step size for log α; 0 holds it."""
     entropy_backup: bool = True
     """Whether targets hold the entropy of what follows (soft Q-values). With a sparse reward they should not: where
     success ends the episode, it would also end the entropy's bonus, which may be the larger."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.initial_temperature > 0, "initial_temperature", self.initial_temperature, "positive")
-        rate = self.temperature_learning_rate
-        require(rate >= 0, "temperature_learning_rate", rate, "0 or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         actor = SACActorUpdate(self.build_actor(sizes, generator, stochastic=True), self)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Generator, Tensor
 
+from embodied.storage.bounds import NOT_NEGATIVE
 from policies.imitation.advice import Penalty, QFunction
-from policies.networks.config import require
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
 from policies.off_policy.config import AdvisedConfig, Sizes
@@ -25,17 +25,12 @@ class TD3Config(AdvisedConfig):
     policy_delay: int = 2
     target_delay: int = 2
     policy_value: PolicyValue = PolicyValue.FIRST
-    noise: float = 0.1
+    noise: Annotated[float, NOT_NEGATIVE] = 0.1
     """Standard deviation of the exploration noise."""
-    target_noise: float = 0.2
+    target_noise: Annotated[float, NOT_NEGATIVE] = 0.2
     """Standard deviation of the noise on target actions (target policy smoothing)."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: Annotated[float, NOT_NEGATIVE] = 0.5
     """Bound on that noise."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("noise", "target_noise", "target_noise_clip"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         actor = TD3ActorUpdate(self.build_actor(sizes, generator, stochastic=False), self)

@@ -1,4 +1,4 @@
-"""What learning from a file needs beside a learner: a count that can be followed, and CPU settings for many updates."""
+"""Tools for learning from a file: a count that can be followed, and CPU settings for many updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MALLOPT = {-3: 1 << 30, -1: (1 << 31) - 1}  # M_MMAP_THRESHOLD and M_TRIM_THRESH
 
 
 def announced(count: int, what: str) -> Iterator[int]:
-    """Count to `count`, and say on standard error, every ten seconds, how far it is.
+    """Count to `count`, and report on standard error, every ten seconds, how far it is.
 
     For what happens before the first step of an environment, when no progress bar moves yet.
     """
@@ -47,7 +47,7 @@ def rounds_products() -> bool:
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Let the process keep memory that it frees, for its next use; returns whether the C library could be told.
+    """Let the process keep memory that it frees, for its next use; returns whether the C library accepted it.
 
     An update frees and takes again the same few megabytes. By default glibc gives them back to the kernel, which then
     has to clear their pages anew.

@@ -1,14 +1,15 @@
 """Settings of proximal policy optimisation."""
 
-import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 from policies.networks.config import Architecture, NetworkConfig, require, require_raw_observations
 
 
 class Schedule(StrEnum):
-    """How the learning rate changes."""
+    """Schedule of the learning rate."""
 
     FIXED = "fixed"
     ADAPTIVE = "adaptive"
@@ -17,100 +18,80 @@ class Schedule(StrEnum):
 
 @dataclass(frozen=True)
 class SymmetryConfig:
-    """What PPO makes of a robot's left-right symmetry, where its task declares one (`Task.mirror`)."""
+    """Use of a robot's left-right symmetry by PPO, where its task declares one (`Task.mirror`)."""
 
     network: bool = False
-    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. As much to
-    learn from as with augmentation, at no cost. Training that starts from a policy without such weights goes on
-    without."""
-    augmentation: bool = False
-    """Learn from each transition's mirror image too: updates from twice the samples."""
-    loss_coef: float = 0.0
-    """Weight of the squared distance between mean actions in the mirror and mirrored mean actions."""
-
-    def __post_init__(self) -> None:
-        require(self.loss_coef >= 0, "loss_coef", self.loss_coef, "0 or more")
-        images = self.augmentation or self.loss_coef
-        require(not (self.network and images), "network", True, "False with augmentation or loss_coef: it has both")
-
-    @property
-    def used(self) -> bool:
-        """Whether any of it is on."""
-        return self.network or self.augmentation or self.loss_coef > 0
+    """Give actor and critic weights with which the policy in the mirror is the mirrored policy, exactly. Training that
+    starts from a policy without such weights goes on without."""
 
 
 @dataclass(frozen=True)
-class CuriosityConfig:
+class CuriosityConfig(Bounded):
     """A reward for observations that are unlike those seen before (random network distillation, RND)."""
 
-    weight: float = 0.0
+    weight: Annotated[float, NOT_NEGATIVE] = 0.0
     """Of that reward beside the task's, which reward_scale scales; 0: none. It is the error of a prediction over the
     errors' standard deviation so far, and fades with what becomes known."""
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Adam's step size of the prediction: the larger, the sooner it fades."""
-
-    def __post_init__(self) -> None:
-        require(math.isfinite(self.weight) and self.weight >= 0, "weight", self.weight, "0 or more")
-        rate = self.learning_rate
-        require(math.isfinite(rate) and rate > 0, "learning_rate", rate, "positive")
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(Bounded):
     """Proximal policy optimisation (Schulman et al. 2017)."""
 
-    unroll: int = 24
+    unroll: Annotated[int, at_least(1)] = 24
     """Control steps of every environment per iteration."""
-    epochs: int = 5
+    epochs: Annotated[int, at_least(1)] = 5
     """Passes over each rollout."""
-    minibatches: int = 4
+    minibatches: Annotated[int, at_least(1)] = 4
     """Gradient steps per pass."""
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Adam's step size at the start."""
     schedule: Schedule = Schedule.ADAPTIVE
     """fixed, linear (to zero at the end of training), or adaptive (holds the policy's change near desired_kl)."""
-    desired_kl: float = 0.015
+    desired_kl: Annotated[float, POSITIVE] = 0.015
     """Divergence from the rollout's policy that an adaptive schedule aims at, in nats, mean over an update's
     minibatches, of which the first does not diverge yet."""
-    learning_rate_min: float = 1e-5
+    learning_rate_min: Annotated[float, POSITIVE] = 1e-5
     """Lower bound of an adaptive learning rate."""
-    learning_rate_max: float = 1e-2
+    learning_rate_max: Annotated[float, POSITIVE] = 1e-2
     """Upper bound of an adaptive learning rate."""
-    gamma: float = 0.99
+    gamma: Annotated[float, FRACTION] = 0.99
     """Discount per control step."""
-    lam: float = 0.95
+    lam: Annotated[float, FRACTION] = 0.95
     """Weight of longer over shorter advantage estimates (lambda of GAE)."""
-    clip: float = 0.2
+    clip: Annotated[float, POSITIVE] = 0.2
     """Change of an action's probability ratio beyond which it earns nothing more."""
-    value_clip: float | None = None
+    value_clip: Annotated[float | None, POSITIVE] = None
     """Change of a value estimate beyond which the critic earns nothing more; None leaves it free."""
-    value_coef: float = 0.5
+    value_coef: Annotated[float, NOT_NEGATIVE] = 0.5
     """Weight of the critic's mean squared error."""
-    entropy_coef: float = 0.0
+    entropy_coef: Annotated[float, NOT_NEGATIVE] = 0.0
     """Weight of the policy's entropy."""
-    bound_coef: float = 0.0
+    bound_coef: Annotated[float, NOT_NEGATIVE] = 0.0
     """Weight of the squared distance by which mean actions exceed [-1, 1], where noise no longer changes what is done:
     a policy that flies at full speed would never find out what less is good for."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Norm to which longer gradients are shortened."""
     normalize_advantage: bool = True
     """Give each rollout's advantages mean 0 and deviation 1."""
     normalize_observations: bool = True
     """Shift and scale observations by their running statistics."""
-    observation_clip: float = 10.0
+    observation_clip: Annotated[float, POSITIVE] = 10.0
     """Bound on observations after they are normalised."""
-    reward_scale: float = 1.0
+    reward_scale: Annotated[float, POSITIVE] = 1.0
     """Factor on rewards as the learner sees them; reported returns are not scaled."""
-    initial_std: float = 1.0
+    initial_std: Annotated[float, POSITIVE] = 1.0
     """Standard deviation of the first actions, whose range is [-1, 1]."""
-    min_std: float = 0.0
+    min_std: Annotated[float, NOT_NEGATIVE] = 0.0
     """Standard deviation below which no action's falls. Of several tasks that share it, those that are solved would
     leave those that are not nothing to explore with."""
     actor: NetworkConfig = field(default_factory=NetworkConfig)
     """Network that chooses actions."""
     critic: NetworkConfig = field(default_factory=lambda: NetworkConfig(output_gain=1.0))
     """Network that predicts returns."""
-    critic_warm_up: int = 0
+    critic_warm_up: Annotated[int, NOT_NEGATIVE] = 0
     """Iterations at first in which only the critic learns: one that knows nothing would spoil a policy to start
     from."""
     critic_group: str = "critic"
@@ -123,42 +104,12 @@ class PPOConfig:
     """Fuse the loss's element-wise operations with torch.compile; no faster on a CPU, and slow to start."""
 
     def __post_init__(self) -> None:
-        for name in ("unroll", "epochs", "minibatches"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, float):
-                require(math.isfinite(value), item.name, value, "finite")
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            require(value is None or value > 0, name, value, "positive")
-        for name in ("gamma", "lam"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "between 0 and 1")
-        for name in ("value_coef", "entropy_coef", "bound_coef", "min_std", "critic_warm_up"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        architectures = {self.actor.architecture, self.critic.architecture}
-        if Architecture.GRU in architectures:
-            # What a network remembers of observations has no mirror image.
-            require(not self.symmetry.used, "symmetry", self.symmetry, "unused with architecture gru")
-        for architecture in architectures:
+        super().__post_init__()
+        for architecture in {self.actor.architecture, self.critic.architecture}:
             require_raw_observations(architecture, self.normalize_observations, self.observation_clip)
-            if architecture not in (Architecture.MLP, Architecture.GRU):
+            if architecture is not Architecture.MLP:
                 require(not self.symmetry.network, "symmetry.network", True, f"False with architecture {architecture}")
         if self.schedule is Schedule.ADAPTIVE:
             low, high = self.learning_rate_min, self.learning_rate_max
             expected = f"between learning_rate_min={low} and learning_rate_max={high}"
             require(low <= self.learning_rate <= high, "learning_rate", self.learning_rate, expected)
-
-
-_POSITIVE = (
-    "learning_rate",
-    "learning_rate_min",
-    "learning_rate_max",
-    "desired_kl",
-    "clip",
-    "value_clip",
-    "max_grad_norm",
-    "observation_clip",
-    "reward_scale",
-    "initial_std",
-)

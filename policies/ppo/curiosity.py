@@ -1,7 +1,7 @@
 """Random network distillation (RND): a reward for observations that are unlike those seen before.
 
-A network learns to predict what another, with random weights that stay as they are, makes of an observation. Its error
-is large where it has not been (Burda et al. 2018, arXiv:1810.12894, section 2.2). As in rsl_rl, the reward is added to
+A network learns to predict the output of another, with fixed random weights, for an observation. Its error is large
+for new observations (Burda et al. 2018, arXiv:1810.12894, section 2.2). As in rsl_rl, the reward is added to
 the task's, and one critic predicts both.
 """
 
@@ -18,7 +18,9 @@ from policies.networks.mlp import MLP
 from policies.networks.normalizer import Normalizer
 from policies.optim import distributed
 from policies.optim.flat_parameters import FlatAdamW, join
+from policies.ppo.addition import Addition
 from policies.ppo.config import CuriosityConfig
+from policies.ppo.rollout_buffer import Rollout
 
 CLIP = 5.0  # deviations to which observations are clipped (Burda et al. 2018, section 2.4)
 FEATURES = 16  # outputs of both networks
@@ -26,11 +28,12 @@ PREDICTOR = NetworkConfig((64, 64), Activation.RELU, output_gain=1.0)
 TARGET = NetworkConfig((64,), Activation.RELU, output_gain=1.0)  # shallower than what predicts it
 
 
-class Curiosity:
+class Curiosity(Addition):
     """The network that is predicted, the one that predicts, and the running deviation of its errors."""
 
-    def __init__(self, size: int, config: CuriosityConfig, device: torch.device, seed: int) -> None:
+    def __init__(self, size: int, config: CuriosityConfig, minibatches: int, device: torch.device, seed: int) -> None:
         """Build both for observations of length `size`; `seed` fixes their weights."""
+        self._minibatches = minibatches
         generator = torch.Generator().manual_seed(seed)
         self._weight = config.weight
         self._target = MLP(size, FEATURES, TARGET, generator).to(device).requires_grad_(False)
@@ -40,7 +43,21 @@ class Curiosity:
         self._errors = Normalizer(1, device)
 
     @torch.no_grad()
-    def reward(self, reached: Tensor) -> Tensor:
+    def reward(self, rollout: Rollout, last_obs: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """Add rewards for what each step reached, then learn to predict it.
+
+        Where an episode ended, that is the start of the next one, which is soon known and earns next to nothing.
+        """
+        reached = torch.cat([rollout.actor_obs[1:], last_obs[None]])
+        reward = self.novelty(reached)
+        rollout.reward.add_(reward)
+        rows = reached.flatten(0, 1)
+        order = torch.randperm(len(rows), generator=generator, device=rows.device)
+        errors = [self.learn(rows[index]) for index in order.tensor_split(self._minibatches)]
+        return {"curiosity_reward": reward.mean(), "curiosity_error": torch.stack(errors).mean()}
+
+    @torch.no_grad()
+    def novelty(self, reached: Tensor) -> Tensor:
         """(T, N) reward for having reached normalised observations (T, N, size).
 
         It is the error of each over the deviation of all errors so far, times the weight.

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from policies.optim import distributed
+
 
 def gae(
     reward: Tensor,
@@ -40,3 +42,10 @@ def gae(
     for t in range(len(reward) - 2, -1, -1):
         advantage[t].addcmul_(decay[t], advantage[t + 1])
     return advantage, advantage + value
+
+
+def standardize_(advantage: Tensor) -> None:
+    """Shift and scale to mean 0 and deviation 1 over all ranks, in place."""
+    mean = distributed.mean_(advantage.mean())
+    advantage.sub_(mean)
+    advantage.div_(distributed.mean_(advantage.square().mean()).sqrt() + 1e-8)

@@ -18,7 +18,7 @@ class PolicyLoss(NamedTuple):
     """The actor's loss, and how far the actor has moved; () each, without gradients but for the first."""
 
     total: Tensor
-    """What is minimised: surrogate, entropy bonus and bound on mean actions."""
+    """Loss that is minimised: surrogate, entropy bonus and bound on mean actions."""
     surrogate: Tensor
     """Negated clipped objective."""
     kl: Tensor
@@ -31,7 +31,7 @@ class ValueLoss(NamedTuple):
     """The critic's loss and its error, () each, the latter without gradients."""
 
     total: Tensor
-    """What is minimised."""
+    """Loss that is minimised."""
     error: Tensor
     """Squared error, before it is weighted."""
 

@@ -6,11 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from embodied.env.vec_env import POLICY
+from policies.algorithm import SettingsError
 from policies.networks.recurrent import Sequences
+from policies.ppo.config import PPOConfig
 
 
 class ActorBatch(NamedTuple):
-    """What the actor learns from, in contiguous memory."""
+    """Batch for the actor, in contiguous memory."""
 
     obs: Tensor
     """(B, size) normalised observations."""
@@ -23,18 +26,18 @@ class ActorBatch(NamedTuple):
     advantage: Tensor
     """(B,) advantage estimate."""
     sequences: Sequences | None = None
-    """Where the transitions are whole sequences, step after step of all: how these begin."""
+    """Starts of the sequences, where the transitions are whole sequences, step after step of all."""
 
 
 class CriticBatch(NamedTuple):
-    """What the critic learns from, in contiguous memory."""
+    """Batch for the critic, in contiguous memory."""
 
     obs: Tensor
     """(B, size) normalised observations."""
     value: Tensor
     """(B,) value estimated with the parameters of the rollout."""
     returns: Tensor
-    """(B,) what it should have been."""
+    """(B,) target of the value."""
     sequences: Sequences | None = None
     """As of the actor's batch."""
 
@@ -96,12 +99,12 @@ class Rollout:
 
     @property
     def units(self) -> int:
-        """How many things there are to draw minibatches of: transitions, or environments with their whole sequence."""
+        """Number of units to draw minibatches of: transitions, or environments with their whole sequence."""
         return self.num_envs if self.whole else len(self)
 
     @property
     def begins(self) -> Tensor:
-        """(T, N) bool, an episode begins with step t; of the first step the hidden states say so already."""
+        """(T, N) bool, an episode begins with step t; false for the first step, where the hidden states show it."""
         ended = self.terminated | self.truncated
         return torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
 
@@ -125,8 +128,38 @@ class Rollout:
         return CriticBatch(*(own.index_select(0, rows) for own in self._critic_rows), sequences=sequences)
 
     def _rows(self, index: Tensor, hidden: Tensor) -> tuple[Tensor, Sequences | None]:
-        """Rows of the flattened buffers, and where they are whole sequences, how these begin."""
+        """Rows of the flattened buffers, and the starts of sequences where they are whole ones."""
         if not self.whole:
             return index, None
         first = torch.arange(self.steps, device=self.device)[:, None] * self.num_envs
         return (first + index).flatten(), Sequences(hidden[index], self.begins[:, index])
+
+
+def rollout_of(
+    config: PPOConfig, num_envs: int, sizes: Mapping[str, int], action_size: int, critic_group: str,
+    device: torch.device,
+) -> Rollout:  # fmt: skip
+    """The rollout that a learner's settings describe.
+
+    Raises:
+        SettingsError: it cannot be divided into as many minibatches.
+    """
+    rollout = Rollout(
+        config.unroll,
+        num_envs,
+        sizes,
+        action_size,
+        actor_group=POLICY,
+        critic_group=critic_group,
+        actor_memory=config.actor.memory,
+        critic_memory=config.critic.memory,
+        device=device,
+    )
+    if config.minibatches > rollout.units:
+        units = (
+            f"{num_envs} environments, of which a network that remembers learns whole sequences"
+            if rollout.whole
+            else f"{rollout.units} transitions of a rollout (unroll={config.unroll} x {num_envs} environments)"
+        )
+        raise SettingsError(f"minibatches={config.minibatches} exceeds the {units}")
+    return rollout

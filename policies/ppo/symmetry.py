@@ -1,6 +1,6 @@
-"""Left-right symmetry in proximal policy optimisation: mirror images of transitions, and weights that are symmetric.
+"""Left-right symmetry in proximal policy optimisation: weights that are symmetric.
 
-Of a symmetric robot the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
+For a symmetric robot, the mirror image of a transition is as good a sample as the transition (Mittal et al. 2024,
 arXiv:2403.04359, section III), with the same advantage, return and probability of having been sampled.
 
 A perceptron computes a mirrored output from a mirrored input if each layer's weights W and biases b fulfil W = R W Q
@@ -13,16 +13,43 @@ gradient of the transitions and their mirror images together, without computing 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from embodied.math.symmetry import Mirror, Reflection, unchanged
+from policies.algorithm import SettingsError
 from policies.networks.mlp import MLP, Critic, GaussianActor
-from policies.ppo.rollout_buffer import ActorBatch, CriticBatch
+from policies.ppo.actor_critic import ActorCritic
+from policies.ppo.addition import Addition
 
 TOLERANCE = 1e-4  # between weights and their image, of rounding in a long training
+
+
+def symmetric(
+    networks: ActorCritic, mirror: Callable[[], Mirror] | None, groups: tuple[str, str], vector: Tensor
+) -> tuple[SymmetricParameters, dict[str, TorchReflection]]:
+    """Make fresh parameters symmetric.
+
+    Args:
+        networks: Actor and critic, both perceptrons.
+        mirror: The environment's.
+        groups: Observation groups that actor and critic read.
+        vector: (P,) their parameters.
+
+    Returns:
+        The parameters' symmetry, and the reflection of each observation group.
+
+    Raises:
+        EmbodiedError: the environment has no mirror.
+    """
+    if mirror is None:
+        raise SettingsError("symmetry is used, but no mirror of the environment was given; expected VecEnv.mirror")
+    found = mirror()
+    parameters = SymmetricParameters(networks.actor, networks.critic, found, groups)
+    parameters.begin(vector)
+    return parameters, {group: TorchReflection(found.observed[group], vector.device) for group in groups}
 
 
 class TorchReflection:
@@ -37,30 +64,7 @@ class TorchReflection:
         return values.index_select(-1, self.index) * self.sign
 
 
-class Images:
-    """Mirror images of normalised observations and of actions, as batches hold them."""
-
-    def __init__(self, mirror: Mirror, actor_group: str, critic_group: str, device: torch.device) -> None:
-        """Take the mirror of an environment's observation groups."""
-        self.action = TorchReflection(mirror.action, device)
-        self.groups = {
-            group: TorchReflection(mirror.observed[group], device)
-            for group in dict.fromkeys((actor_group, critic_group))
-        }
-        self._actor, self._critic = self.groups[actor_group], self.groups[critic_group]
-
-    def of_actor(self, batch: ActorBatch) -> ActorBatch:
-        """The images of transitions; a sample's image was sampled with its probability."""
-        return batch._replace(
-            obs=self._actor(batch.obs), action=self.action(batch.action), mean=self.action(batch.mean)
-        )
-
-    def of_critic(self, batch: CriticBatch) -> CriticBatch:
-        """The images of transitions, worth as much."""
-        return batch._replace(obs=self._critic(batch.obs))
-
-
-class SymmetricParameters:
+class SymmetricParameters(Addition):
     """Holds the parameters of an actor and a critic, both perceptrons, to those that are symmetric."""
 
     def __init__(self, actor: GaussianActor, critic: Critic, mirror: Mirror, observed: tuple[str, str]) -> None:
@@ -86,6 +90,10 @@ class SymmetricParameters:
         for linear in self._linears:
             linear.weight.mul_(math.sqrt(2))  # halves the variance below: the mean of two independent numbers
         self.average_(vector)
+
+    def gradient(self, gradient: Tensor) -> None:
+        """Average a gradient (P,) with its image, so that symmetric parameters stay so."""
+        self.average_(gradient)
 
     def average_(self, vector: Tensor) -> None:
         """Replace parameters, or a gradient of theirs, (P,), by the mean with their image."""

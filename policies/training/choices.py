@@ -39,12 +39,12 @@ class PolicyCatalogue:
         given: Sequence[tuple[str, str]] = (),
         config: Any = None,
     ) -> None:
-        """What every environment is made with.
+        """Keep the options with which every environment is made.
 
         Args:
             engine: Physics engine; by default the best for each task.
             seed: Of the environments and of the random policy.
-            instruction: What a vision-language-action policy is told.
+            instruction: For a vision-language-action policy.
             options: Further arguments of `embodied.make`, such as `cameras`, for the tasks in `given`.
             given: Task, and a policy that was named for it, by pairs.
             config: The options of the tasks in `given`; None: those that a policy's run had, else the task's own.
@@ -134,7 +134,7 @@ def _run(policy: str) -> Run | None:
 
 
 def _path(policy: str, checkpoint: int | None) -> str | Path:
-    """The name of a policy, or where it lies: of a run the checkpoint of a step, None: the newest there is."""
+    """The name of a policy, or its path: for a run the checkpoint of a step, None: the newest there is."""
     run = _run(policy)
     if run is None or run.step is not None:
         return policy

@@ -56,7 +56,7 @@ def answer_early(entry: TaskEntry | Suite, words: Sequence[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class ConfigFile:
-    """What a file says of a training."""
+    """Settings of a training in a file."""
 
     path: Path
     task: str | None
@@ -66,11 +66,11 @@ class ConfigFile:
 
     @property
     def algorithm(self) -> str | None:
-        """The algorithm, where the file says one."""
+        """The algorithm, where the file names one."""
         return self.values.get("algorithm")
 
     def settings(self, entry: TaskEntry | Suite, algorithm: str | None = None) -> Settings[Any, Any]:
-        """The settings for a task or suite. Of another algorithm than the file's, its options are not taken.
+        """The settings for a task or suite. The file's options are left out for another algorithm.
 
         Raises:
             EmbodiedError: the file has unknown keys, or values that are refused.

@@ -17,8 +17,8 @@ from embodied.storage.configs import override, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.imitation.dagger_config import DaggerConfig
-from policies.off_policy.svea.policy import PixelGroups
 from policies.optim import distributed
+from policies.pixel_policy import PixelGroups
 from policies.policy import Policy, RememberingPolicy
 from policies.ppo.config import PPOConfig
 from policies.registry import ALGORITHMS, DEFAULT, find_algorithm
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 EXPERT = "expert"
 LOCAL = ("out", "json", "calibration", "initial_states")
-"""Settings that are paths of this machine, which its results do not tell."""
+"""Settings that are paths of this machine, which its results leave out."""
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What a training came to."""
+    """Result of a training."""
 
     run: Run
     """Its folder: settings, metrics, checkpoints."""
@@ -135,7 +135,7 @@ def start(
         stop_early: Follows the training, and may stop it.
 
     Returns:
-        What it came to; None in a process that `torchrun` started and that is not the first.
+        The result; None in a process that `torchrun` started and that is not the first.
     """
     _check_cameras(settings)
     _warn_of_no_memory(settings)
@@ -170,7 +170,7 @@ def start(
 
 
 def folder_of(settings: Settings[Any, Any]) -> Path | None:
-    """The folder that the settings ask for; None: one named by the time."""
+    """The folder that the settings request; None: one named by the time."""
     if settings.out is not None or settings.name is None:
         return settings.out
     return RUNS / task_names.run_folder(settings.task) / settings.name
@@ -236,7 +236,7 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
 
 
 def _warn_of_no_memory(settings: Settings[Any, Any]) -> None:
-    """Say what cannot be learned without memory: to adapt within a trial, or what a suite hides."""
+    """Warn of what cannot be learned without memory: to adapt within a trial, or what a suite hides."""
     config, named = settings.algorithm_config, join_content().find(settings.task)
     remembering = isinstance(config, PPOConfig | DaggerConfig)
     if remembering and config.actor.memory:

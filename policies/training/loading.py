@@ -1,11 +1,11 @@
-"""Policies by name: a trained run, a shipped one, the task's expert, one of one's own, or none to speak of.
+"""Policies by name: a trained run, a shipped one, the task's expert, a user's file, random or zero actions.
 
 A checkpoint that holds a policy has it in two places, from which nothing of the training code is needed:
 
 - its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
   the registered name of the task it was trained on;
-  Where the task was a suite of which the policy is told its task, `identities` lists the names in their order, and
-  `task_encoding` says so where it is told by words;
+  Where the task was a suite whose policy is given its task, `identities` lists the names in their order, and
+  `task_encoding` notes where it is given in words;
 - its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
 
 Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
@@ -39,7 +39,7 @@ from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.task_names import OwnFile, own_file
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.pixel_policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
 
 
@@ -78,15 +78,15 @@ def load_policy(
             function from observation groups to actions, or a class that is built with `env` and called like one.
         env: The environment it will act in.
         seed: Of the random policy.
-        instruction: What a policy that is told what to do is told; by default the task's own first instruction.
-        wrong_instruction: Tell it, in each environment, what another task would say: it should fail.
-        held_out_instruction: Tell it, in each environment, what its suite holds out from training.
+        instruction: For a policy that follows instructions; by default the task's own first instruction.
+        wrong_instruction: Give it, in each environment, another task's instruction: it should fail.
+        held_out_instruction: Give it, in each environment, one that its suite holds out from training.
 
     Returns:
         A function from observation groups (N, size) to actions (N, A).
 
     Raises:
-        EmbodiedError: no such policy, or one that does not fit; says what exists, or both sizes.
+        EmbodiedError: no such policy, or one that does not fit; names what exists, or both sizes.
     """
     text = str(name)
     told: dict[str, Any] = {"instruction": instruction, "wrong_instruction": wrong_instruction}
@@ -116,14 +116,14 @@ def require_policy(name: str, task: str) -> None:
         UnknownNameError: neither; lists the names, and the newest runs of the task.
     """
     if own_file(name):
-        return  # its file is read, and what is wrong with it said, when it is loaded
+        return  # its file is read, and its faults reported, when it is loaded
     if name not in NAMES and not Path(name).exists():
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
         raise UnknownNameError("policy", name, known)
 
 
 def default_policy(task: str) -> str:
-    """The best policy there is without being told: shipped, else the newest run of the task, else expert or random."""
+    """The default policy: shipped, else the newest run of the task, else expert or random."""
     if task in shipped():
         return "shipped"
     runs = [run for run in Run.all(RUNS, task) if checkpoints.steps(run.checkpoints)]
@@ -177,7 +177,7 @@ def remembers(name: str | Path, task: str) -> bool:
 
 
 def critic_state(name: str) -> Mapping[str, Any] | None:
-    """What is left of the critic of a policy's training, see `Algorithm.take_critic`; None of scripts and shipped ones.
+    """State of the critic of a policy's training, see `Algorithm.take_critic`; None for scripts and shipped ones.
 
     Raises:
         EmbodiedError: its checkpoint is damaged.
@@ -191,7 +191,7 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
 
 
 def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
-    """What a policy's checkpoint says of it; nothing of scripts, and where there is none."""
+    """Metadata of a policy's checkpoint; empty for scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
     scripted = str(name) in SCRIPTS or own_file(str(name))
     return {} if scripted or path is None or not path.exists() else open_checkpoint(path).meta
@@ -206,7 +206,7 @@ def policy_for_env(
     wrong_instruction: bool = False,
     held_out_instruction: bool = False,
 ) -> PolicyFunction:
-    """The policy that a checkpoint holds, on the environment's device; one that is told what to do, as `load_policy`.
+    """The policy that a checkpoint holds, on the environment's device; one that follows instructions, as `load_policy`.
 
     Raises:
         EmbodiedError: it holds none, or one whose observation or action has another size.
@@ -234,7 +234,7 @@ def policy_for_env(
 
 
 def _said(suite: Suite, env: Env, instruction: str | None, *, wrong: bool, held_out: bool) -> tuple[str, ...]:
-    """What a policy that a suite tells by words is told, in turn over the environments.
+    """Instructions of a policy that a suite gives its task in words, in turn over the environments.
 
     Raises:
         EmbodiedError: the suite holds no instruction of this task out from training.
@@ -334,7 +334,7 @@ def _expert(env: Env) -> PolicyFunction:
     script = jax.jit(jax.vmap(env.task.expert))
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
-        # Scripts see no pixels, and asking for them would draw them.
+        # Scripts see no pixels, and reading them would draw them.
         observation = {name: array_from_tensor(obs[name]) for name in vector_sizes(env.observation_spec)}
         action = script(observation, env.task_state)
         return tensor_from_array(action, env.device).clamp(-1.0, 1.0)
@@ -343,10 +343,10 @@ def _expert(env: Env) -> PolicyFunction:
 
 
 def _own(file: OwnFile, env: Env | JoinedEnv) -> PolicyFunction:
-    """The function, or the instance of the class, of a file of one's own.
+    """The function, or the instance of the class, of a user's file.
 
     Raises:
-        EmbodiedError: there is no such file, it is not said which function, or the file has none of that name.
+        EmbodiedError: there is no such file, no function is named, or the file has none of that name.
     """
     module = import_file(file.path, "policy")
     known: dict[str, Any] = {

@@ -24,7 +24,7 @@ class Trainer:
 
         Args:
             env: What to learn on.
-            config: Settings of the algorithm, whose type says which.
+            config: Settings of the algorithm, whose type selects it.
             total_steps: Environment steps, on all ranks together, after which `done` holds.
             seed: Seed of the algorithm; the environment has its own.
         """
@@ -110,7 +110,7 @@ def train(
 
     Args:
         env: What to learn on.
-        config: Settings of the algorithm, whose type says which.
+        config: Settings of the algorithm, whose type selects it.
         total_steps: Environment steps to take, on all ranks together, those before a resume included.
         seed: Seed of the algorithm.
         start_from: A policy to begin with instead of an untrained one.
@@ -119,7 +119,7 @@ def train(
         resume: What `Trainer.state` returned.
         on_iteration: Called after each iteration with the trainer, whose `steps`, `state()` and `policy` serve
             progress lines, checkpoints and videos, and with the iteration's metrics.
-        should_stop: Asked after each iteration; a yes on any rank stops all of them.
+        should_stop: Called after each iteration; a yes on any rank stops all of them.
 
     Returns:
         The trainer, with the learned policy at `policy`.

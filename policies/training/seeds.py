@@ -1,4 +1,4 @@
-"""One training with several seeds: one after the other, each a run of its own, and what they came to together."""
+"""One training with several seeds: one after the other, each a run of its own, and their figures together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from embodied import cli
 from embodied.errors import EmbodiedError, RunError, listing
-from embodied.runs.aggregate import Interval
+from embodied.evaluation.aggregate import Interval
 from embodied.runs.comparison import Comparison, Training, flat
 from embodied.runs.page import page
 from embodied.runs.tables import seeds_table
@@ -26,14 +26,14 @@ from policies.training.task_session import StopEarly
 REPORT = "report"
 """Name of the files `report.json` and `report.html` in the folder of all seeds."""
 UNLIKE = ("seed", "engine", "variations", "checkpoint_seconds", "name", "wandb")
-"""Of a run's config, what may differ from the settings that it is to have; the engine only where none is asked for."""
+"""Fields of a run's config that may differ from the requested settings; the engine only where none is requested."""
 
 
 def train_seeds(settings: Settings[Any, Any], command: str) -> int:
     """Train with every seed and report; what is trained already is not trained again. Returns the exit code.
 
     Args:
-        settings: With `seeds`; `seed` counts for nothing.
+        settings: With `seeds`; `seed` is ignored.
         command: As which the report can be repeated.
 
     Raises:
@@ -60,7 +60,7 @@ def train_seeds(settings: Settings[Any, Any], command: str) -> int:
 
 
 def folder_of(settings: Settings[Any, Any]) -> Path:
-    """The folder of all seeds: as asked for, or by a name that is the same for the same settings."""
+    """The folder of all seeds: as requested, or by a name that is the same for the same settings."""
     if settings.out is not None or settings.name is not None:
         folder = launch.folder_of(settings)
         assert folder is not None
@@ -104,7 +104,7 @@ def train_one(settings: Settings[Any, Any], stop_early: StopEarly | None = None)
 
 
 def report(training: Training, folder: Path, command: str, to: Path | None) -> None:
-    """Print the figures over the seeds, and write them as JSON, with means under the usual keys, and as a page."""
+    """Print the figures over the seeds, and write them as JSON, with means under one run's keys, and as a page."""
     comparison = Comparison((training,))
     cli.show(seeds_table(comparison))
     runs, figures, means = training.runs, {}, {}
@@ -130,7 +130,7 @@ def _keys(name: str, found: Interval) -> dict[str, float]:
 
 
 def _comparable(settings: Settings[Any, Any]) -> dict[str, Any]:
-    """What must be alike in runs of the same settings."""
+    """Fields of the config that must be alike in runs of the same settings."""
     document = run_document(settings)
     return {
         name: value

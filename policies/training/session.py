@@ -1,4 +1,4 @@
-"""What every training run has in common while it lives: signals, lines of metrics, checkpoints, a clean stop."""
+"""Base of all training runs: signals, lines of metrics, checkpoints, a clean stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT = 3  # checkpoints of a run
 
 
 class Session(ABC):
-    """One process's part in a training run. What is trained, and how it loops, is for those to say that derive from it.
+    """One process's part in a training run. Derived classes define what is trained, and how it loops.
 
     A checkpoint serves both a resume and a robot: the policy's tensors are under `policy/`, all else that decides
     how training goes on is under `trainer/`.
@@ -35,20 +35,20 @@ class Session(ABC):
     @property
     @abstractmethod
     def steps(self) -> int:
-        """What training has taken so far, in the unit by which metrics and checkpoints are numbered."""
+        """Training so far, in the unit by which metrics and checkpoints are numbered."""
 
     @property
     @abstractmethod
     def progress(self) -> str:
-        """Where training is, in words: "1,000 steps"."""
+        """Progress of the training, in words: "1,000 steps"."""
 
     @abstractmethod
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What a checkpoint holds: JSON values with `policy`, and tensors and numbers with `policy` and `trainer`."""
+        """Content of a checkpoint: JSON values with `policy`, and tensors and numbers with `policy` and `trainer`."""
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal asked for the end."""
+        """Whether a signal requested the end."""
         return self.interrupts.signal is not None
 
     def restore(self, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Session(ABC):
             self.save()
 
     def say_stopped(self) -> None:
-        """Say which signal stopped the training, where, and how to go on."""
+        """Print which signal stopped the training, where, and how to go on."""
         assert self.run is not None
         cli.say(
             f"stopped by {self.interrupts.signal} at {self.progress} and saved; go on with",

@@ -14,7 +14,7 @@ from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.storage.configs import UNSAVED, from_json, override
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from embodied.storage.runs import Run
@@ -58,13 +58,13 @@ class Settings(Generic[C, A]):
     """Train once with each of these seeds, one after the other, each in a folder of its own, and report mean,
     interquartile mean and 95 % intervals. The same command again goes on: what is trained is not trained again."""
     name: str | None = None
-    """What to call the run: its folder is runs/TASK/NAME."""
+    """Name of the run: its folder is runs/TASK/NAME."""
     config_file: Path | None = None
     """Settings to begin with, which flags override: a run's config.json, or JSON or TOML with some of its keys."""
     device: str | None = None
-    """Where the policy lives: cpu, cuda or cuda:N; by default with the engine."""
+    """Device of the policy: cpu, cuda or cuda:N; by default the engine's."""
     algorithm: str = DEFAULT
-    """What learns: ppo from fresh steps, sac and others from a replay buffer, svea and dagger-pixels from images, bc
+    """Learner: ppo from fresh steps, sac and others from a replay buffer, svea and dagger-pixels from images, bc
     from demonstrations alone; python -m embodied.list --learners names all. Each has options of its own, which
     --help-all shows with --algorithm."""
     cameras: tuple[str, ...] = ()
@@ -87,9 +87,6 @@ class Settings(Generic[C, A]):
     a suite: the folder with a file for each task."""
     initial_states_share: cli.Rare[float] = 0.5
     """With --initial-states: how many of the episodes, as a fraction."""
-    adr: cli.Rare[float | None] = None
-    """Automatic domain randomisation (ADR): begin with nominal physics and let every environment randomise it more
-    widely, as long as this share of episodes succeeds. By default all is drawn from the task's full ranges."""
     episodes_per_trial: cli.Rare[int | None] = None
     """Meta-learning (RL^2): so many episodes after another, a trial, begin alike, with the same hidden goal; the policy
     observes previous action and reward, and its memory lives through the trial. Wants a policy with memory, such as
@@ -149,13 +146,13 @@ class Settings(Generic[C, A]):
 LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "task_encoding", "adversary", "adversary_share")
 """Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
-"""What a run's config says besides its settings: what every episode draws anew, with ranges."""
+"""Fields of a run's config besides its settings: what every episode draws anew, with ranges."""
 CALIBRATION = "calibration.json"
 """A run's own copy of the calibration it is trained with."""
 
 
 def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT, config: Any = None) -> Settings[Any, Any]:
-    """The settings with which an algorithm trains on a task or a suite unless told otherwise.
+    """The default settings with which an algorithm trains on a task or a suite.
 
     Args:
         entry: The task or suite.
@@ -189,7 +186,7 @@ def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT, config:
 
 
 def without_training_options(entry: TaskEntry, config: Any) -> Any:
-    """A task's config as it is to be evaluated: what is set in training only, and was not set otherwise, is not set."""
+    """A task's config for evaluation: fields that training sets have their defaults, unless they were set otherwise."""
     training, usual = entry.load_training(), entry.load().config_type()
     options = {} if training is None else training.options
     return override(config, {name: getattr(usual, name) for name in options if getattr(config, name) == options[name]})
@@ -205,7 +202,7 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
     """The settings of a run.
 
     Raises:
-        RunError: its config is not of this version: a field is missing, unknown or refused; says how to go on.
+        RunError: its config is not of this version: a field is missing, unknown or refused; with advice.
     """
     fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
     saved = {name: value for name, value in run.config.items() if name not in SAID}
@@ -225,7 +222,7 @@ def saved_settings(run: Run) -> Settings[Any, Any]:
 
 
 def _of_another_version(run: Run, difference: str) -> RunError:
-    """What to say of a run whose config is not of this version."""
+    """Error for a run whose config is not of this version."""
     words = f"python -m embodied.train {run.task}"
     if cameras := run.config.get("cameras"):  # policies from images are not rebuilt by other versions
         again = (

@@ -27,7 +27,7 @@ from policies.training.settings import Settings
 STUDY = "sweep"
 """Name of the study, and of the files in its folder."""
 REPORTS = 50
-"""How often a trial's progress is compared with that of others, where hopeless ones are stopped early."""
+"""Number of times that a trial's progress is compared with others', where hopeless ones are stopped early."""
 SPARED = 0.2  # of a trial's steps, in which none is stopped
 ATTEMPTS = 3
 """Trials that may fail one after the other before the sweep does."""
@@ -44,7 +44,7 @@ class Varied:
     log: bool = False
     """Whether factors count instead of differences."""
     values: tuple[str, ...] = ()
-    """What it is to be, where that is no range."""
+    """Values to try, where there is no range."""
 
     @staticmethod
     def parse(text: str) -> Varied:
@@ -83,7 +83,7 @@ class Varied:
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What is sought."""
+    """Objective of the search."""
 
     measure: str = "success"
     """A figure of the evaluation at the end."""
@@ -192,7 +192,7 @@ class Sweep:
         ]  # fmt: skip
 
     def _carry_out(self, trial: Any, settings: Settings[Any, Any]) -> bool:
-        """Train and tell the study; whether no signal came between."""
+        """Train and report to the study; whether no signal came between."""
         run, pruning = trained_already(settings), Pruning(trial, settings.steps, self.goal)
         if run is None:
             trained = train_one(settings, pruning if self.goal.prune else None)

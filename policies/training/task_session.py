@@ -1,4 +1,4 @@
-"""The training of a policy on a task or a suite: what the algorithm steps, and how good the result is."""
+"""The training of a policy on a task or a suite: its environments, its loop, and the evaluation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv
-from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import Policy
 from policies.registry import find_algorithm
 from policies.training.loading import load_policy, told_its_task
 from policies.training.loop import Trainer, train
+from policies.training.mixed_team import infiltrated
 from policies.training.session import Session
 from policies.training.settings import Settings, without_training_options
 from policies.training.watching import Watcher
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 StopEarly = Callable[[int, Mapping[str, float]], bool]
 """Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
 SHARED = (
-    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "adr", "cameras",
+    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "cameras",
     "resolution", "episode_steps", "episodes_per_trial",
 )  # fmt: skip
 """Settings that `make` and `make_suite` take."""
@@ -142,7 +142,7 @@ class TaskSession(Session):
             self._report(seconds, resumed_at)
 
     def _learning_env(self) -> VecEnv:
-        """What the algorithm steps: environments, trials, every agent or every team as one, or a team's adversaries."""
+        """Environments that the algorithm steps: as they are, by trials, agents or teams, or a team's adversaries."""
         if self.settings.adversaries:
             return self._with_adversaries(cast("Env", self.env))
         if self.env.agents is None:
@@ -158,7 +158,7 @@ class TaskSession(Session):
         return TeamEnv(env)
 
     def _with_adversaries(self, env: Env) -> VecEnv:
-        """What the algorithm steps where some of a team are adversaries: these, or the others."""
+        """Environments that the algorithm steps where some of a team are adversaries: these, or the others."""
         settings = self.settings
         if settings.adversary is not None:
             adversary = load_policy(settings.adversary, env, settings.seed)
@@ -197,7 +197,7 @@ class TaskSession(Session):
             self.watcher.update(trainer.steps, self.policy_contents)
 
     def _report(self, seconds: float, resumed_at: int) -> None:
-        """Evaluate, print, and say what to type next."""
+        """Evaluate, print, and name the next commands."""
         assert self.run is not None
         settings, own = self.settings, self.steps - resumed_at
         speed = own / seconds
@@ -231,7 +231,7 @@ class TaskSession(Session):
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
         settings, episodes = self.settings, self.settings.evaluate_episodes
         config = without_training_options(join_content()[settings.task], settings.config)
-        usual = dataclasses.replace(settings, initial_states=None, adr=None, config=config, episode_steps=None)
+        usual = dataclasses.replace(settings, initial_states=None, config=config, episode_steps=None)
         env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
         rule, scored = self._rule(env, policy)
         with cli.Line("evaluating", episodes) as line:
@@ -274,7 +274,7 @@ class TaskSession(Session):
 
 
 def _shown(task: str) -> str:
-    """The task that a viewer shows of what is trained: of a suite the first."""
+    """The task that a viewer shows of what is trained: for a suite the first."""
     named = join_content().find(task)
     return named.tasks[0] if isinstance(named, Suite) else task
 

@@ -1,1 +1,1 @@
-"""Vision-language-action policies: they see, are told what to do, and act."""
+"""Vision-language-action policies: they see, follow instructions, and act."""

@@ -15,7 +15,7 @@ from embodied.errors import EmbodiedError
 
 
 class ChunkPlanner(Protocol):
-    """What predicts action chunks from observations and encoded instructions."""
+    """Predictor of action chunks from observations and encoded instructions."""
 
     @property
     def device(self) -> torch.device: ...

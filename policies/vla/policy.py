@@ -30,7 +30,7 @@ from policies.vla.model.pretrained import (
 )
 
 KIND = "vla"
-"""What such a policy is called where it is stored."""
+"""Kind of such a policy where it is stored."""
 
 
 class VLAPolicy:
@@ -75,14 +75,13 @@ class VLAPolicy:
         training_tasks: Sequence[TrainingTask],
         execute: int = 0,
         folders: PretrainedFolders = PretrainedFolders(),  # noqa: B008 - frozen
-        rank: int = 0,
     ) -> VLAPolicy:
         """A policy with random weights, on the device of the normalisation, and pretrained encoders from `folders`.
 
         Raises:
             EmbodiedError: a folder's model is incomplete, or wants to run code.
         """
-        parts = folders.parts(rank)
+        parts = folders.parts()
         network = _build(config, spec, parts, folders).to(normalization.action_low.device)
         return cls(network, normalization, spec, training_tasks, execute, parts)
 

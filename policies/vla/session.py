@@ -1,4 +1,4 @@
-"""What the training sessions of vision-language-action policies share: their checkpoints."""
+"""Base of the training sessions of vision-language-action policies: their checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class VLASession(Session):
     """A training run whose checkpoints hold a policy, its task or suite if there is one, and the learner's state."""
 
     def __init__(self, command: str, task: str | None, checkpoint_seconds: float) -> None:
-        """Note what checkpoints say; `train` sets the run. `command` is the module whose `--resume RUN` goes on."""
+        """Set the checkpoints' metadata; `train` sets the run. `command` is the module whose `--resume RUN` goes on."""
         super().__init__(None, checkpoint_seconds)
         self.command, self.task = command, task
         self.seconds = 0.0
@@ -24,7 +24,7 @@ class VLASession(Session):
     @property
     @abstractmethod
     def policy(self) -> VLAPolicy:
-        """What robots run."""
+        """Policy that robots run."""
 
     @abstractmethod
     def state(self) -> Mapping[str, Any]:

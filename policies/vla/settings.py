@@ -15,7 +15,7 @@ from embodied.storage.runs import Run
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """Where a run goes, and what it runs on."""
+    """Folder of a run, and its engine."""
 
     out: Path | None = None
     """Run folder; by default runs/NAME/TIME; must be new or empty."""
@@ -31,7 +31,7 @@ class RunSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClosedLoopSettings(RunSettings):
-    """How often a policy is tried in simulation while it learns, and at the end."""
+    """Schedule of a policy's trials in simulation while it learns, and of its evaluation at the end."""
 
     device: str | None = None
     """cpu, cuda or cuda:N; by default a GPU where there is one."""

@@ -58,7 +58,6 @@ def make_session(settings: Settings) -> FineTuningSession:
         demonstrations.training_tasks,
         settings.execute,
         PretrainedFolders(settings.image_encoder, settings.text_encoder),
-        settings.lora,
     )
     tuning = FineTuning(policy, demonstrations, settings.tuning, settings.steps, seed=settings.seed)
     trials = suite and Trials(suite, demonstrations.spec, settings.trial_episodes, settings.engine, device)

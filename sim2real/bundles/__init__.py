@@ -1,1 +1,1 @@
-"""What is in a bundle, and how each of its files is made and checked."""
+"""Contents of a bundle, and how each of its files is made and checked."""

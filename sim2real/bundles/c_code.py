@@ -1,50 +1,44 @@
-"""A policy as C99: `policy.c` and `policy.h`, static memory, no dependency but math.h; `check.c` proves them."""
+"""A control step as C99: `policy.c` and `policy.h`, static memory, only math.h; `check.c` proves them."""
 
 from __future__ import annotations
 
 import importlib.resources
-import math
 import re
 import shutil
 import string
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from policies.networks.mlp import Activation
-from sim2real.bundles.bundle import Golden, target_scale
-from sim2real.bundles.network import ExportError, Layer, Network
-from sim2real.contract.contract import Contract
-from sim2real.graphs.to_c import number, wrapped
+from sim2real.bundles.files import ExportError
+from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract, Remembered, Step
+from sim2real.contract.planner import PLANNED
+from sim2real.graphs.golden import GoldenSteps, outside
+from sim2real.graphs.graph import Graph
+from sim2real.graphs.to_c import HELPERS, CText, identifier, number, wrapped
 
-BLOCK = 16  # outputs side by side: four vectors of SSE or NEON, and half of the registers of a Cortex-M4
 COMPILE = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wdouble-promotion")
 COMPILE_TIME = 300.0  # s
-ACTIVATIONS: dict[Activation, str] = {
-    Activation.ELU: "x > 0.0f ? x : expm1f(x)",
-    Activation.TANH: "tanhf(x)",
-    Activation.RELU: "x > 0.0f ? x : 0.0f",
-    Activation.SILU: "x / (1.0f + expf(-x))",
-}
 
 
-def sources(network: Network, contract: Contract, golden: Golden, digest: str) -> dict[str, str]:
-    """File name -> text of the policy, its header and its check.
+def sources(graph: Graph, contract: Contract, golden: GoldenSteps, digest: str) -> dict[str, str]:
+    """File name -> text of the step, its header and its check.
 
     Raises:
-        ExportError: names that differ in the contract would be the same in C, or the rate is no whole number.
+        ExportError: names that differ in the contract would be the same in C.
     """
+    step = contract.step
     banner = (
         f"{plain(contract.task)} for {plain(contract.robot)}, exported by embodied. Do not edit: sha256 {digest[:16]}"
     )
-    common = {"banner": banner, "observations": len(network.mean), "actions": contract.action_size}
+    fields, kept = fields_of(outside(step)), fields_of({one.name: one.size for one in step.remembered})
     return {
-        "policy.h": fill("policy.h", common | _header(contract)),
-        "policy.c": fill("policy.c", common | _numbers(network, contract)),
-        "check.c": fill("check.c", common | _check(contract, golden)),
+        "policy.h": fill("policy.h", {"banner": banner, **_header(contract, step, fields, kept)}),
+        "policy.c": fill("policy.c", {"banner": banner, **_body(graph, contract, step, fields, kept)}),
+        "check.c": fill("check.c", {"banner": banner, **_check(golden, fields)}),
     }
 
 
@@ -63,20 +57,12 @@ def identifiers(prefix: str, names: Iterable[str]) -> dict[str, str]:
     """Names -> identifiers of C; an `ExportError` where two names would become one."""
     made: dict[str, str] = {}
     for name in names:
-        identifier = f"{prefix}_{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').upper()}"
-        if identifier in made.values():
-            other = next(known for known, used in made.items() if used == identifier)
-            raise ExportError(f"'{other}' and '{name}' would both be called {identifier} in C; rename one of them")
-        made[name] = identifier
+        named = f"{prefix}_{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').upper()}"
+        if named in made.values():
+            other = next(known for known, used in made.items() if used == named)
+            raise ExportError(f"'{other}' and '{name}' would both be called {named} in C; rename one of them")
+        made[name] = named
     return made
-
-
-def whole_rate(contract: Contract) -> int:
-    """Control steps per second; an `ExportError` where they are no whole number."""
-    rate = round(contract.control_hz)
-    if not math.isclose(rate, contract.control_hz, rel_tol=1e-6):
-        raise ExportError(f"control_hz={contract.control_hz}; C code needs a whole number of steps per second")
-    return rate
 
 
 def rows(values: Iterable[float], indent: str = "    ") -> str:
@@ -84,75 +70,107 @@ def rows(values: Iterable[float], indent: str = "    ") -> str:
     return wrapped(map(number, values), indent)
 
 
-def _array(name: str, values: np.ndarray, remark: str = "") -> str:
-    comment = f" /* {remark} */" if remark else ""
-    return f"static const float {name}[{values.size}] = {{{comment}\n{rows(values.ravel())}\n}};"
+def fields_of(sizes: Mapping[str, int]) -> dict[str, str]:
+    """Name of an input or of what is remembered -> its field in the struct; an `ExportError` where two are one."""
+    made: dict[str, str] = {}
+    for name in sizes:
+        field = identifier(name)
+        field = f"_{field}" if field[:1].isdigit() else field
+        if field in made.values():
+            other = next(known for known, used in made.items() if used == field)
+            raise ExportError(f"'{other}' and '{name}' would both be called {field} in C; rename one of them")
+        made[name] = field
+    return made
 
 
-def _header(contract: Contract) -> dict[str, object]:
-    terms, start = [], 0
-    names = identifiers("POLICY_TERM", (term.name for term in contract.terms))
-    for term in contract.terms:
-        size = term.size * term.history
-        past = f", the last {term.history} steps, newest last" if term.history > 1 else ""
-        terms.append((f"{names[term.name]} = {start},", f"{size} numbers, {plain(term.unit)}{past}"))
-        start += size
+def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, object]:
+    given = [(f"float {fields[one.name]}[{one.size}];", f"{one.unit}: {one.meaning}") for one in step.sources]
+    given += [(f"float {fields[COMMAND + one.name]}[{one.size}];", f"command: {one.meaning}") for one in step.commands]
+    if step.planner is not None:
+        given.append((f"float {fields[PLANNED]}[{step.action_size}];", "this step's action of the chunk, in [-1, 1]"))
+    state = [(f"float {kept[one.name]}[{one.size}];", _kept(one)) for one in step.remembered]
     names = identifiers("POLICY_ACTUATOR", (actuator.name for actuator in contract.actuators))
-    last = contract.action_size - 1
-    actuators = [
-        (f"{names[actuator.name]} = {i}{',' if i < last else ''}", plain(actuator.unit))
-        for i, actuator in enumerate(contract.actuators)
-    ]
-    return {"rate": whole_rate(contract), "terms": _enumerators(terms), "actuators": _enumerators(actuators)}
-
-
-def _enumerators(entries: Sequence[tuple[str, str]]) -> str:
-    """Lines of an enumeration with their comments below each other."""
-    width = max(len(entry) for entry, _ in entries)
-    return "\n".join(f"    {entry.ljust(width)} /* {remark} */" for entry, remark in entries)
-
-
-def _numbers(network: Network, contract: Contract) -> dict[str, object]:
-    """What `policy.c` holds: statistics, layers, the meaning of actions."""
-    units = "in each actuator's unit"
-    arrays = [_array("mean", network.mean, "of observations"), _array("scale", network.scale, "1 / deviation")]
-    table = []
-    for i, layer in enumerate(network.layers, 1):
-        weights, biases = blocked(layer)
-        arrays += [_array(f"weights{i}", weights), _array(f"biases{i}", biases)]
-        table.append(f"    {{{layer.weight.shape[1]}, {len(biases)}, weights{i}, biases{i}}}")
-    arrays += [_array(name, contract.row(name), units) for name in ("offset", "up", "down", "lower", "upper")]
+    actuators = [f"    {names[a.name]} = {i}, /* {plain(a.unit)} */" for i, a in enumerate(contract.actuators)]
     return {
-        "layers": len(network.layers),
-        "block": BLOCK,
-        "widest": -(-network.widest // BLOCK) * BLOCK,
-        "clip": number(network.clip),
-        "arrays": "\n".join(arrays),
-        "table": ",\n".join(table),
-        "activation": ACTIVATIONS[network.activation],
-        "squash": "tanhf(in[i])" if network.squashed else "in[i]",
+        "rate": repr(float(contract.control_hz)),
+        "targets": len(contract.actuators),
+        "actions": step.action_size,
+        "observations": contract.observation_size,
+        "inputs": _lines(given),
+        "state": _lines(state) if state else "    char nothing; /* C wants a member */",
+        "actuators": "\n".join(actuators),
     }
 
 
-def blocked(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (blocks, inputs, BLOCK) and biases (blocks, BLOCK) of a layer, filled up with zeros."""
-    outputs, inputs = layer.weight.shape
-    blocks = -(-outputs // BLOCK)
-    weight, bias = np.zeros((blocks * BLOCK, inputs), np.float32), np.zeros(blocks * BLOCK, np.float32)
-    weight[:outputs], bias[:outputs] = layer.weight, layer.bias
-    return weight.reshape(blocks, BLOCK, inputs).transpose(0, 2, 1), bias.reshape(blocks, BLOCK)
+def _kept(one: Remembered) -> str:
+    return f"set it after policy_begin: {one.given}" if one.given else "handed on by policy_step"
 
 
-def _check(contract: Contract, golden: Golden) -> dict[str, object]:
-    def matrix(values: Sequence[np.ndarray] | np.ndarray) -> str:
+def _lines(entries: list[tuple[str, str]]) -> str:
+    return "\n".join(f"    {entry} /* {plain(remark)} */" for entry, remark in entries)
+
+
+def _body(
+    graph: Graph, contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]
+) -> dict[str, object]:
+    given = {name: f"input->{field}" for name, field in fields.items()}
+    given |= {f"{STATE}{name}": f"state->{field}" for name, field in kept.items()}
+    text = CText(graph, given)
+    helpers = [helper for name, helper in HELPERS.items() if any(f"{name}(" in line for line in text.statements)]
+    ends = []
+    for one in step.remembered:
+        source = text.output(f"{STATE}{one.name}{NEXT}")
+        ends.append(f"for (i = 0; i < {one.size}; i++) next.{kept[one.name]}[i] = {source}[i];")
+    return {
+        "tables": "\n".join(text.tables),
+        "memory": "\n".join(text.memory),
+        "helpers": "\n".join(helpers),
+        "statements": "\n    ".join(text.statements),
+        "ends": "\n    ".join(ends) or "next = *state;",
+        "begin": "\n    ".join(line for one in step.remembered for line in _begin(one, kept[one.name], fields))
+        or "state->nothing = 0;",
+        "tests": _tests(outside(step), fields),
+        "measured_tests": _tests({name: size for name, size in outside(step).items() if name != PLANNED}, fields),
+        "observation": text.output("observation"),
+        "target": text.output("target"),
+        "action": text.output("action"),
+        "rest": rows(contract.row("offset")),
+    }
+
+
+def _tests(sizes: Mapping[str, int], fields: Mapping[str, str]) -> str:
+    return "\n    ".join(
+        f"for (i = 0; i < {size}; i++) finite &= is_finite(input->{fields[name]}[i]);" for name, size in sizes.items()
+    )
+
+
+def _begin(one: Remembered, field: str, fields: Mapping[str, str]) -> list[str]:
+    if not one.measured:
+        return [f"state->{field}[{i}] = {number(value)};" for i, value in enumerate(one.begin)]
+    lines = []
+    for i, part in enumerate(one.measured):
+        measured = f"input->{fields[part.source]}[{part.place}]"
+        lines.append(f"state->{field}[{i}] = {number(part.scale)} * {measured} + {number(part.offset)};")
+    return lines
+
+
+def _check(golden: GoldenSteps, fields: Mapping[str, str]) -> dict[str, object]:
+    def matrix(values: np.ndarray) -> str:
         return ",\n".join(f"    {{\n{rows(row, '        ')}\n    }}" for row in values)
 
+    first = next(iter(fields.values()))
+    tables = [
+        f"static const float given_{fields[name]}[COUNT][{values.shape[1]}] = {{\n{matrix(values)}\n}};"
+        for name, values in golden.inputs.items()
+    ]
+    copies = [f"memcpy(input.{field}, given_{field}[i], sizeof input.{field});" for field in fields.values()]
     return {
-        "count": len(golden.observation),
-        "golden_observations": matrix(golden.observation),
+        "count": golden.count,
+        "tables": "\n".join(tables),
+        "copies": "\n        ".join(copies),
+        "first": first,
         "golden_actions": matrix(golden.action),
         "golden_targets": matrix(golden.target),
-        "ranges": rows(target_scale(contract)),
     }
 
 
@@ -174,8 +192,8 @@ def prove(folder: Path) -> str | None:
             raise ExportError(f"the C code does not compile: {compiled.stderr.strip()[:500]}")
         checked = _run(str(program))
     if checked.returncode:
-        said = checked.stdout.strip() or f"it ended with code {checked.returncode}"
-        raise ExportError(f"the C code fails its check: {said}")
+        printed = checked.stdout.strip() or f"it ended with code {checked.returncode}"
+        raise ExportError(f"the C code fails its check: {printed}")
     return checked.stdout.strip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from embodied.errors import EmbodiedError, listing, reason
-from embodied.storage.files import unseal
+from embodied.storage.files import read_file, unseal
+from sim2real.contract.contract import FORMAT
 
-FORMAT = 1
 MANIFEST, CONTRACT, ONNX, GOLDEN, README = "manifest.json", "contract.json", "policy.onnx", "golden.csv", "README.md"
 PLANNER, PLANS = "planner.onnx", "planner.safetensors"
 REQUIRED = (CONTRACT, ONNX, GOLDEN, README, "policy.c", "policy.h", "check.c")
@@ -26,11 +27,24 @@ FOREIGN = {
     b"\x1f\x8b": "a gzip archive",
     b"\x93NUMPY": "a NumPy file",
 }
-"""How files begin that have no place in a bundle, whatever their names."""
+"""First bytes of files that have no place in a bundle, whatever their names."""
+
+
+class ExportError(EmbodiedError):
+    """A policy that cannot be exported, or a place where no bundle can be written."""
 
 
 class BundleError(EmbodiedError):
     """A folder that is no bundle, or one that was damaged or edited."""
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a folder has the manifest of a bundle, of any version."""
+    try:
+        document = json.loads(read_file(path / MANIFEST))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and {"format", "policy", "files"} <= document.keys()
 
 
 def verified_files(path: Path) -> tuple[dict[str, bytes], str]:
@@ -41,7 +55,7 @@ def verified_files(path: Path) -> tuple[dict[str, bytes], str]:
     try:
         manifest = unseal(_read(path, MANIFEST), FORMAT, "bundle")
     except ValueError as error:
-        raise refused(path, MANIFEST, str(error)) from None
+        raise refused(path, MANIFEST, f"{error}; export the policy again") from None
     listed, sha256 = _listed(path, manifest)
     found = _walk(path)
     if missing := sorted({*listed, *REQUIRED} - found):

@@ -1,4 +1,4 @@
-"""The README of a bundle: what somebody who has nothing but the bundle needs to deploy it."""
+"""The README of a bundle: all that a user who has nothing but the bundle needs to wire it to a robot."""
 
 from __future__ import annotations
 
@@ -6,69 +6,68 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sim2real.bundles.c_code import identifiers, whole_rate
-from sim2real.bundles.network import Network
-from sim2real.contract.contract import Contract, Term
+from sim2real.bundles import crazyflie_code
+from sim2real.bundles.c_code import identifiers
+from sim2real.contract.contract import COMMAND, STATE, Command, Contract, Place, Remembered, Step
+from sim2real.contract.planner import IMAGE, PLANNED, Planner
 from sim2real.deployment.safety_limits import Limits, SafetyConfig
 
-PARTS = {
-    "gyro": ("gyro",),
-    "gravity": ("orientation",),
-    "up": ("orientation",),
-    "linvel": ("linvel", "orientation"),
-    "joint_offset": ("joint_pos",),
-    "joint_vel": ("joint_vel",),
-    "to_command": ("position", "orientation"),
-}
-"""Source of a term -> the parts of a measurement it takes."""
 EMPTY = "–"
 
 
-def readme(contract: Contract, network: Network, digest: str) -> str:
-    parts = [_head(contract, network, digest), _start(contract), timing(contract), _observation(contract)]
-    parts += [_commands(contract), _actuators(contract), joints_table(contract), _safety(contract)]
-    parts += [_python(contract), _onnx(), _c(contract), _crazyflie(contract)]
+def readme(contract: Contract, numbers: int, digest: str) -> str:
+    """The text.
+
+    Args:
+        contract: Of the policy.
+        numbers: How many constants the computation holds.
+        digest: The policy's SHA-256.
+    """
+    step = contract.step
+    parts = [
+        _head(contract, numbers, digest),
+        _timing(contract),
+        _inputs(contract),
+        _commands(step),
+        _planner(contract),
+    ]
+    parts += [_state(step), _actuators(contract), _rotors(contract), _joints(contract), _observation(contract)]
+    parts += [_safety(contract), _python(contract), _onnx(step), _c(contract), _crazyflie(contract)]
     return "\n".join(part for part in parts if part)
 
 
-def _head(contract: Contract, network: Network, digest: str) -> str:
-    widths = " → ".join(str(size) for size in (len(network.mean), *(len(layer.bias) for layer in network.layers)))
-    end = ", a hyperbolic tangent at its end" if network.squashed else ""
+def _head(contract: Contract, numbers: int, digest: str) -> str:
     return f"""# {contract.task} for {contract.robot}
 
-A policy trained in simulation, with all that a robot must have in common with it. The network is {widths},
-{network.activation}{end}, {network.parameters:,} numbers; its SHA-256 is
+A policy trained in simulation together with all that stood between measurements and motors there: observation, network,
+and what turns actions into targets. One computation of {numbers:,} numbers; its SHA-256 is
 
 `{digest}`
 
 | file | |
 | --- | --- |
-| `policy.onnx` | the network with normaliser and limits inside, for ONNX Runtime |
+| `policy.onnx` | the whole control step, for ONNX Runtime; no other package is needed |
 | `policy.c`, `policy.h` | the same as C99: static memory, no dependency but math.h |
 | `check.c` | proves `policy.c` on your processor |
-| `golden.csv` | observations, and the actions and targets PyTorch gave for them |
-| `contract.json` | everything below, at full precision, for programs |
+| `golden.csv` | consecutive steps: inputs, the policy's actions, and targets |
+{_planner_files(contract)}| `contract.json` | everything below, at full precision, for programs |
 | `manifest.json` | sizes and SHA-256 of all files |
-"""
 
-
-def _start(contract: Contract) -> str:
-    return f"""## First
+## First
 
 ```
 pip install "embodied-sim[sim2real]"
-python -m sim2real.bundles.bundle .                  # verify hashes and golden vectors
+python -m sim2real.bundles.bundle .                  # verify hashes and golden steps
 python -m sim2real.deploy . --robot mujoco           # a rehearsal in simulation, in real time
 ```
 
-The robot must be a {contract.robot} with joints and rotors in the order of the tables below. Order, signs, default pose
-and units are what deployments most often get wrong: check each row on the robot, motors off, before the first step.
-Build and write nothing in this folder: a bundle with other files in it is refused.
-{model_note(contract)}"""
+Order, signs, default pose and units are what deployments most often get wrong: check each row on the robot, motors off,
+before the first step. Build and write nothing in this folder: a bundle with other files in it is refused.
+{_model_note(contract)}"""
 
 
-def model_note(contract: Contract) -> str:
-    """What a simulation of a robot of one's own needs besides the bundle."""
+def _model_note(contract: Contract) -> str:
+    """Note on the user's model file, which a simulation of the robot needs besides the bundle."""
     if contract.model is None:
         return ""
     return f"""
@@ -77,90 +76,278 @@ The rehearsal, and nothing else, needs the robot's model file `{Path(contract.mo
 """
 
 
-def timing(contract: Contract) -> str:
+def _timing(contract: Contract) -> str:
     low, high = contract.latency
     delay = f"\nCommands were delayed by {1e3 * low:g} to {1e3 * high:g} ms in training." if high else ""
     return f"""## Timing
 
-{contract.control_hz:g} steps a second, one every {1e3 * contract.period:g} ms: measure, observe, run the policy, write
-the targets. Keep to absolute deadlines; a loop that sleeps for a period after its work is slow. The robot holds the
+{contract.control_hz:g} steps a second, one every {1e3 * contract.period:g} ms: measure, run the step, write the
+targets. Keep to absolute deadlines; a loop that sleeps for a period after its work is slow. The robot holds the
 targets between steps. Training simulated physics at {contract.physics_hz:g} Hz.{delay}
+"""
+
+
+def _planner_files(contract: Contract) -> str:
+    if contract.step.planner is None:
+        return ""
+    return """| `planner.onnx` | the network that sees, for ONNX Runtime |
+| `planner.safetensors` | inputs of it with what it made of them where it was exported |
+"""
+
+
+def _planner(contract: Contract) -> str:
+    planner = contract.step.planner
+    if planner is None:
+        return ""
+    rows = [
+        (f"{IMAGE}{one.name}", f"{one.height} x {one.width} x 3", f"{one.focal_length:.6g}", _pair(one.center),
+         one.body, " ".join(f"{v:.5g}" for v in one.position), " ".join(f"{v:.5g}" for v in one.quaternion))
+        for one in planner.cameras
+    ]  # fmt: skip
+    rate = contract.control_hz / planner.execute
+    return f"""## Seen
+
+`planner.onnx` runs {rate:.4g} times a second, at every step whose number is a multiple of {planner.execute}, and plans
+{planner.chunk} actions, `chunk`; {planner.execute} of them are carried out, one in each step, as `{PLANNED}` of
+`policy.onnx`. It reads the step's `observation` (an output of `policy.onnx` that does not depend on `{PLANNED}`: hand
+it zeros and keep nothing of that call) and these images, uint8, RGB, rows from the top, taken now:
+
+{table(("input", "height, width, colours", "focal length, px", "centre, px", "fixed to", "position, m", "wxyz"), rows)}
+
+Cameras are pinholes: undistort your images, and crop and scale them to this angle of view. A camera's frame is OpenCV's
+(x right, y down, z ahead), in the frame of the body it is fixed to. Light, colours and background differ from
+training's on any real table: what the policy makes of them, only trying tells.
+{_words(planner)}{_noise(contract, planner)}"""
+
+
+def _pair(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values)
+
+
+def _words(planner: Planner) -> str:
+    if planner.words is None:
+        return ""
+    words = planner.words
+    known = "\n".join(f"- {text}" for text in words.instructions)
+    return f"""
+Its instruction is the input `tokens` ({words.words}, {words.ngrams}) int64, -1 where there is nothing. It was trained
+on
+
+{known}
+
+```python
+import re, zlib
+import numpy as np
+
+def tokens_of(text):
+    tokens = np.full(({words.words}, {words.ngrams}), -1, np.int64)
+    for row, word in enumerate(re.findall(r"\\w+", text.lower())):
+        marked = f"<{{word}}>"
+        ngrams = [marked] + [marked[i : i + 3] for i in range(len(marked) - 2) if len(marked) > 3]
+        tokens[row, : len(ngrams)] = [zlib.crc32(ngram.encode()) % {words.buckets} for ngram in ngrams]
+    return tokens
+```
+"""
+
+
+def _noise(contract: Contract, planner: Planner) -> str:
+    if not planner.noise:
+        return ""
+    return f"""
+Its input `noise` ({planner.chunk}, {contract.action_size}) is standard normal, drawn anew each time.
+"""
+
+
+def _inputs(contract: Contract) -> str:
+    step = contract.step
+    rows = [(source.name, str(source.size), source.unit, source.meaning) for source in step.sources]
+    return f"""## Measured
+
+At every step, raw: do not scale, clip or normalise. Quaternions are wxyz, z is up. What a camera or an estimator has to
+say, such as the place of an object, stands here like any sensor.
+
+{table(("input", "size", "unit", "what it is"), rows)}
+{_base(step)}{_imu(contract.imu)}"""
+
+
+def _base(step: Step) -> str:
+    if not step.base:
+        return ""
+    place, turn = (" ".join(f"{value:.6g}" for value in part) for part in (step.base[:3], step.base[3:]))
+    return f"""
+The world's frame: the robot's base, body `{step.base_body}`, stands at {place} m, turned by the quaternion {turn}.
+"""
+
+
+def _imu(imu: Place | None) -> str:
+    if imu is None:
+        return ""
+    place, turn = (" ".join(f"{value:.6g}" for value in part) for part in (imu.position, imu.quaternion))
+    return f"""
+The IMU sits on body `{imu.body}` at {place} m, turned by the quaternion {turn}.
+"""
+
+
+def _commands(step: Step) -> str:
+    if not step.commands:
+        return ""
+    rows = []
+    for one in step.commands:
+        example = ", ".join(f"{value:.4g}" for value in one.example[:8]) + (", ..." if one.size > 8 else "")
+        places = ", ".join(map(str, one.places)) if one.places else EMPTY
+        rows.append((f"{COMMAND}{one.name}", str(one.size), one.meaning, _range(one), places, example))
+    return f"""## Commands
+
+An operator, a planner or an estimator gives these at every step. Ranges and examples are those of training.
+
+{table(("input", "size", "what it is", "range", "which of them", "example"), rows)}
+"""
+
+
+def _range(one: Command) -> str:
+    """The numbers of a command between their bounds."""
+    return "; ".join(f"{n.name} {n.lower:g} to {n.upper:g} {n.unit}" for n in one.numbers) or EMPTY
+
+
+def _state(step: Step) -> str:
+    if not step.remembered:
+        return ""
+    rows = [(f"{STATE}{one.name}", str(one.size), _begin(one)) for one in step.remembered]
+    return f"""## State
+
+Each step gives `state.NAME:next`, which is `state.NAME` of the next step. Before the first:
+
+{table(("input", "size", "begins with"), rows)}
+"""
+
+
+def _begin(one: Remembered) -> str:
+    values = ", ".join(f"{value:.6g}" for value in one.begin[:8]) + (", ..." if one.size > 8 else "")
+    if one.given:
+        return f"to be given: {one.given}; for example {values}"
+    if not one.measured:
+        return "zeros" if not any(one.begin) else values
+    terms = []
+    for part in one.measured:
+        factor = "" if part.scale == 1.0 else f"{part.scale:.6g} · "
+        offset = f" {part.offset:+.6g}" if part.offset else ""
+        terms.append(f"{factor}{part.source}[{part.place}]{offset}")
+    return ", ".join(terms)
+
+
+def _actuators(contract: Contract) -> str:
+    columns = (
+        "index",
+        "target",
+        "unit",
+        "offset",
+        "up",
+        "down",
+        "lower",
+        "upper",
+        "max rate /s",
+        "kp",
+        "kd",
+        "max effort",
+    )
+    rows = []
+    for i, a in enumerate(contract.actuators):
+        moved = [f"{value:.7g}" if value else EMPTY for value in (a.up, a.down)]
+        facts = stated(a, ("max_rate", "stiffness", "damping", "max_effort"))
+        rows.append((str(i), a.name, a.unit, f"{a.offset:.7g}", *moved, *_limits((a.lower, a.upper)), *facts))
+    gains = any(actuator.stiffness for actuator in contract.actuators)
+    note = "\nkp and kd are the servos' gains in training, N m/rad and N m s/rad: the robot's must be the same.\n"
+    rule = (
+        ""
+        if not any(a.up or a.down for a in contract.actuators)
+        else """
+target = offset + up · max(action, 0) + down · min(action, 0), of the action of the same index, within the limits. The
+step computes it; do not compute it twice.
+"""
+    )
+    return f"""## Targets
+
+In this order, within their limits, to be held until the next. The offset is the target of a robot at rest.
+{rule}{note if gains else ""}
+{table(columns, rows)}
+"""
+
+
+def _limits(values: Iterable[float]) -> list[str]:
+    return [EMPTY if math.isinf(value) else f"{value:.7g}" for value in values]
+
+
+def _rotors(contract: Contract) -> str:
+    if not contract.rotors:
+        return ""
+    unit = contract.actuators[0].unit
+    rows = [
+        (
+            actuator.name,
+            _numbers(rotor.position),
+            _numbers(rotor.axis),
+            "counter-clockwise" if rotor.spin > 0 else "clockwise",
+            _numbers(rotor.thrust),
+            _numbers(rotor.torque),
+        )
+        for actuator, rotor in zip(contract.actuators, contract.rotors, strict=True)
+    ]
+    return f"""## Rotors
+
+Body frame: x forward, y left, z up, from the centre of mass. Of a target n ({unit}) the thrust is a n + b n² in N, and
+the reaction torque about the axis likewise in N m. The drone weighs {contract.mass:.5g} kg.
+
+{table(("target", "position, m", "axis", "spin, seen from where it pushes", "thrust a, b", "torque a, b"), rows)}
+"""
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.5g}" for value in values)
+
+
+def _joints(contract: Contract) -> str:
+    if not contract.joints:
+        return ""
+    columns = ("home", "lower", "upper")
+    rows = [
+        (
+            str(i),
+            joint.name,
+            f"{joint.default:.7g}",
+            *_limits((joint.lower, joint.upper)),
+            *stated(joint, ["max_velocity"]),
+        )
+        for i, joint in enumerate(contract.joints)
+    ]
+    return f"""## Joints
+
+The order of `joint_pos` and `joint_vel`; rad, or m of slides.
+
+{table(("index", "joint", *columns, "max speed /s"), rows)}
 """
 
 
 def _observation(contract: Contract) -> str:
     rows, start = [], 0
     for term in contract.terms:
-        size = term.size * term.history
         noise = f"{term.noise:.3g}" if term.noise else EMPTY
-        rows.append((f"{start}–{start + size - 1}", term.name, str(size), term.unit, noise, _formula(term)))
-        start += size
+        place = f"{start}–{start + term.size - 1}" if term.size > 1 else str(start)
+        rows.append((place, term.name, str(term.size), term.unit or EMPTY, noise, term.meaning or EMPTY))
+        start += term.size
     return f"""## Observation
 
-{start} numbers, raw: do not scale, clip or normalise them, the network does. Body frame: x forward, y left, z up.
-Quaternions: {", ".join(contract.quaternion)}. Noise is the standard deviation that the term had in training.
+What the network reads. The step computes it from the inputs above and gives it as the output `observation`, for logs
+and for comparison with simulation. Noise is the standard deviation that a term had in training.
 
 {table(("index", "term", "size", "unit", "noise", "what it is"), rows)}
-"""
-
-
-def _formula(term: Term) -> str:
-    past = f"; the last {term.history} steps, newest last, all the same at the start" if term.history > 1 else ""
-    return (term.meaning or term.source) + past
-
-
-def _commands(contract: Contract) -> str:
-    rows = [
-        (name, f"{low:g} to {high:g}")
-        for name, (low, high) in zip(contract.command, contract.command_ranges, strict=True)
-    ]
-    return f"""## Commands
-
-In this order. Ranges are those of training.
-
-{table(("command", "range"), rows)}
-"""
-
-
-def _actuators(contract: Contract) -> str:
-    columns = ("index", "actuator", "unit", "offset", "up", "down", "lower", "upper")
-    optional = {"max rate /s": "max_rate", "kp": "stiffness", "kd": "damping", "max effort": "max_effort"}
-    rows = []
-    for i, actuator in enumerate(contract.actuators):
-        exact = [f"{getattr(actuator, name):.7g}" for name in columns[3:]]
-        rows.append((str(i), actuator.name, actuator.unit, *exact, *(stated(actuator, optional.values()))))
-    gains = any(actuator.stiffness for actuator in contract.actuators)
-    note = "\nkp and kd are the servos' gains in training, N m/rad and N m s/rad: the robot's must be the same.\n"
-    return f"""## Actuators
-
-target = offset + up · max(action, 0) + down · min(action, 0), then limited to [lower, upper]. The networks here give
-the target beside the action; do not compute it twice.
-{note if gains else ""}
-{table((*columns, *optional), rows)}
-"""
-
-
-def joints_table(contract: Contract) -> str:
-    if not contract.joints:
-        return ""
-    columns = ("default", "lower", "upper")
-    rows = [
-        (str(i), joint.name, *(f"{getattr(joint, name):.7g}" for name in columns), *stated(joint, ["max_velocity"]))
-        for i, joint in enumerate(contract.joints)
-    ]
-    return f"""## Joints
-
-Angles are observed from the default pose.
-
-{table(("index", "joint", *(f"{name} rad" for name in columns), "max rad/s"), rows)}
 """
 
 
 def _safety(contract: Contract) -> str:
     limits = Limits.of(contract, SafetyConfig())
     lines = [
-        "numbers that are not finite never reach the robot: `policy_step` then returns nonzero and gives the resting "
-        "targets, the Python loader gives NaN",
+        "inputs that are not finite never reach the policy: `policy_step` then returns nonzero and gives the resting "
+        "targets, the Python loader gives NaN, the ONNX model does not look",
         "targets stay within the limits above and change by at most the largest rate",
         f"measurements older than {limits.max_age:g} s ({limits.max_age / limits.period:g} control periods), "
         "times of theirs that jump back by more than a period, missed deadlines and joints beyond their limits stop "
@@ -184,42 +371,82 @@ A policy knows no limits but those it is given. Whatever loop you write, see to 
 
 
 def _python(contract: Contract) -> str:
-    needed = dict.fromkeys(part for term in contract.terms for part in PARTS.get(term.source, ()))
-    measured = ", ".join(f"{part}=..." for part in needed)
-    return f"""## In Python
+    if contract.step.planner is not None:
+        return ""
+    return """## In Python
 
 ```python
 import numpy as np
 from sim2real.bundles.bundle import load
+from sim2real.deployment.controllers import controller_of
 from sim2real.robots.base import Measurement
-from sim2real.deployment.terms import Observer
 
-policy = load(".")  # hashes and golden vectors verified
-observer, action, command = Observer(policy.contract), np.zeros({contract.action_size}), np.array([...])
+controller = controller_of(load("."))  # hashes and golden steps verified
+command = np.array([])  # the numbers of all commands, one after the other
 while running():
-    measured = Measurement(time=now(), {measured})
-    action, target = policy.run(observer(measured, action, command))
+    measured = Measurement(time=now(), readings=measure())  # arrays by the names of the inputs above
+    observation, action, target = controller.decide(measured, command)
     write(target)
 ```
-
-`sim2real.robots.base.Measurement` states units and frames.
 """
 
 
-def _onnx() -> str:
-    return """## With ONNX Runtime alone
+def _onnx(step: Step) -> str:
+    planner = step.planner
+    setup = "" if planner is None else PLANNER_SETUP.format(noise=_drawn(step, planner))
+    planned = "" if planner is None else PLANNER_STEP
+    return f"""## With ONNX Runtime alone
 
 ```python
+import json
+import numpy as np
 import onnxruntime
 
+step = json.load(open("contract.json"))["step"]
 session = onnxruntime.InferenceSession("policy.onnx", providers=["CPUExecutionProvider"])
-action, target = session.run(["action", "target"], {"observation": observation[None]})
-contract = session.get_modelmeta().custom_metadata_map["contract"]  # contract.json
-```
 
-Inputs and outputs are float32 with a leading batch axis. The limits turn an infinite observation into a plausible
-action: check that it is finite before you run the model.
+def begin(measured):  # what is remembered, before the first step
+    state = {{}}
+    for one in step["remembered"]:
+        parts = [part["scale"] * measured[part["source"]][part["place"]] + part["offset"] for part in one["measured"]]
+        state["state." + one["name"]] = np.array(parts or one["begin"], np.float32)
+    return state
+
+inputs = [one["name"] for one in step["sources"]] + ["command." + one["name"] for one in step["commands"]]
+outputs = [entry.name for entry in session.get_outputs()]
+state = None
+{setup}while running():
+    given = {{name: np.asarray(measure(name), np.float32) for name in inputs}}
+    state = state or begin(given)
+{planned}    result = dict(zip(outputs, session.run(outputs, {{**given, **state}})))
+    state = {{name: result[name + ":next"] for name in state}}
+    write(result["target"])
+```
 """
+
+
+PLANNER_SETUP = """planner = onnxruntime.InferenceSession("planner.onnx", providers=["CPUExecutionProvider"])
+chunk = []
+
+def plan(observation):
+    seen = {{"image." + one["name"]: photograph(one["name"]) for one in step["planner"]["cameras"]}}
+    return planner.run(None, {{**seen, "observation": observation{noise}}})[0]
+
+"""
+PLANNER_STEP = """    if not len(chunk):
+        nothing = np.zeros(step["action_size"], np.float32)
+        observation = session.run(["observation"], {**given, **state, "planned.action": nothing})[0]
+        chunk = plan(observation)[: step["planner"]["execute"]]
+    given["planned.action"], chunk = chunk[0], chunk[1:]
+"""
+
+
+def _drawn(step: Step, planner: Planner) -> str:
+    """Further inputs of a planner, in Python."""
+    words = "" if planner.words is None else f', "tokens": tokens_of("{planner.words.instructions[0]}")'
+    if not planner.noise:
+        return words
+    return f'{words}, "noise": np.random.randn({planner.chunk}, {step.action_size}).astype("f")'
 
 
 def _c(contract: Contract) -> str:
@@ -229,15 +456,22 @@ def _c(contract: Contract) -> str:
 ```c
 #include "policy.h"
 
-float observation[POLICY_OBSERVATIONS], action[POLICY_ACTIONS], target[POLICY_ACTIONS];
+struct policy_input input;
+struct policy_state state;
+float action[POLICY_ACTIONS], target[POLICY_TARGETS];
 
-if (policy_step(observation, action, target) != POLICY_OK) {{
-    stop(); /* something is not finite; target holds the resting targets */
+measure(&input);
+policy_begin(&input, &state);
+for (;;) {{
+{_c_planner(contract)}    if (policy_step(&input, &state, action, target) != POLICY_OK) {{
+        stop(); /* something is not finite; target holds the resting targets */
+    }}
+    write_first(target[{first}]);
+    measure(&input);
 }}
-write_{contract.actuators[0].name}(target[{first}]); /* {contract.actuators[0].unit} */
 ```
 
-Prove it on the processor that will run it; a step may take {1e3 / whole_rate(contract):g} ms at most:
+Prove it on the processor that will run it; a step may take {1e3 * contract.period:.4g} ms at most:
 
 ```
 cc -std=c99 -O2 check.c policy.c -lm -o /tmp/check && /tmp/check
@@ -245,8 +479,16 @@ cc -std=c99 -O2 check.c policy.c -lm -o /tmp/check && /tmp/check
 """
 
 
+def _c_planner(contract: Contract) -> str:
+    if contract.step.planner is None:
+        return ""
+    return """    if (policy_observe(&input, &state, observation) != POLICY_OK) break;
+    next_action(observation, input.planned_action); /* of the chunk; planner.onnx makes a new one when it is used up */
+"""
+
+
 def _crazyflie(contract: Contract) -> str:
-    if contract.robot != "crazyflie":
+    if not crazyflie_code.applies(contract):
         return ""
     return """## On the drone itself
 
@@ -255,7 +497,7 @@ def _crazyflie(contract: Contract) -> str:
 
 
 def stated(item: object, names: Iterable[str]) -> list[str]:
-    """Values of fields, of which 0 and inf mean that there is none."""
+    """Values of fields; 0 and inf mean that there is none."""
     values = [getattr(item, name) for name in names]
     return [f"{value:.6g}" if value and not math.isinf(value) else EMPTY for value in values]
 

@@ -35,7 +35,7 @@ class Settings:
     out: Path = Path("camera.json")
     """File for the camera."""
     html: Path | None = None
-    """Where to write the page; by default beside the camera's file."""
+    """Path of the page; by default beside the camera's file."""
 
 
 @guard

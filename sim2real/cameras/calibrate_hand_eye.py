@@ -55,7 +55,7 @@ class Settings:
     out: Path | None = None
     """File for the camera with its place; by default the camera's own."""
     html: Path | None = None
-    """Where to write the page; by default beside it, as NAME_hand_eye.html."""
+    """Path of the page; by default beside it, as NAME_hand_eye.html."""
 
 
 @guard

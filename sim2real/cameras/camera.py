@@ -33,7 +33,7 @@ class CameraError(EmbodiedError):
 
 
 class Parent(StrEnum):
-    """What a camera is fixed to."""
+    """Body that a camera is fixed to."""
 
     HAND = "hand"
     """Eye in hand: the camera moves with the robot's hand, and the board stands still."""
@@ -43,7 +43,7 @@ class Parent(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Mount:
-    """Where a camera sits."""
+    """Pose of a camera on its parent."""
 
     parent: Parent
     position: tuple[float, float, float]
@@ -144,7 +144,7 @@ class Camera:
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """What a camera file holds."""
+    """Content of a camera file."""
 
     camera: Camera
     mount: Mount | None = None

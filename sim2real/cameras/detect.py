@@ -12,7 +12,7 @@ from embodied.errors import listing
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError
 
-FEWEST_CORNERS = 8  # of a board in a view: four fix a pose, the others tell whether it is right
+FEWEST_CORNERS = 8  # of a board in a view: four fix a pose, the others check it
 MOST_PIXELS = 100_000_000  # of an image
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 

@@ -1,8 +1,8 @@
-"""Where a camera sits on a robot's hand, or beside the robot: hand-eye calibration, both ways.
+"""Hand-eye calibration: the pose of a camera on a robot's hand, or of one beside the robot.
 
 With the camera on the hand, camera_to_hand X and the board's place in the base are unknown and the same in all views;
-with the board on the hand, camera_to_base and the board's place on the hand are. With A the pose of what the board does
-not hang on, both read
+with the board on the hand, camera_to_base and the board's place on the hand are. With A the pose of the hand in the
+base, or its inverse, both read
 
     board_to_frame = A_i X B_i,    A_i = hand_to_base (camera on the hand) or base_to_hand (camera beside the robot),
 
@@ -24,7 +24,7 @@ from sim2real.cameras.detect import View
 from sim2real.cameras.hand_eye_refinement import Place, Session, Spread, estimate_spread, pairs, refine
 
 FEWEST_POSES = 4  # two motions about two axes fix the camera; four poses leave something to check it by
-SMALLEST_ROTATION = np.radians(5.0)  # of the hand between two poses that tell anything
+SMALLEST_ROTATION = np.radians(5.0)  # of the hand between two informative poses
 LARGEST_ROTATION = np.radians(170.0)  # beyond, the axis of a rotation may flip
 PARALLEL = 0.05  # smallest share of the rotations' squares that the second of their axes must have
 MISMATCH = np.radians(3.0)  # between how far hand and camera turn; robots and boards agree to tenths of a degree
@@ -52,7 +52,7 @@ class HandEye:
     pixels: np.ndarray
     """(views,) root mean squared reprojection error."""
     millimetres: np.ndarray
-    """(views,) mm between the board as the view shows it and as the robot's pose says."""
+    """(views,) mm between the board as the view shows it and as the robot's pose predicts."""
     degrees: np.ndarray
     """(views,) the same for its rotation."""
     held_out: tuple[float, float]
@@ -105,7 +105,7 @@ def calibrate(views: Sequence[View], hand_to_base: np.ndarray, board: Board, cam
         parent: What the camera is fixed to.
 
     Raises:
-        CameraError: the poses do not fix the camera, or contradict the pictures; says what to do.
+        CameraError: the poses do not fix the camera, or contradict the pictures; with advice.
     """
     if len(views) < FEWEST_POSES:
         raise CameraError(f"{len(views)} poses with a view of the board; expected at least {FEWEST_POSES}: {ADVICE}")
@@ -193,13 +193,13 @@ def park_martin(chain: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def closed_form(session: Session) -> Place:
-    """Where to begin: Park and Martin's camera, and the board that the views then show on average."""
+    """Initial estimate: Park and Martin's camera, and the board that the views then show on average."""
     camera_to_parent = park_martin(session.chain, session.seen)
     return Place(camera_to_parent, mean_board(session.chain, camera_to_parent, session.seen))
 
 
 def mean_board(chain: np.ndarray, camera_to_parent: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(4, 4) board_to_frame, the mean of what the views say: chordal mean of rotations, mean of positions."""
+    """(4, 4) board_to_frame, the mean over the views: chordal mean of rotations, mean of positions."""
     each = chain @ camera_to_parent @ seen
     left, _, right = np.linalg.svd(each[:, :3, :3].sum(0))
     rotation = left @ np.diag([1.0, 1.0, np.linalg.det(left @ right)]) @ right

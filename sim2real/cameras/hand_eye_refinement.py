@@ -1,8 +1,8 @@
-"""Hand-eye calibration as least squares on reprojection, with pictures and robot each trusted as far as they deserve.
+"""Hand-eye calibration as least squares on reprojection, weighted by the accuracies of pictures and robot.
 
 Corners are found to a tenth of a pixel, and a robot's hand is known to some tenths of a millimetre, which are several
-pixels. Least squares that blame the corners for it turn the camera to please the nearest views, and do worse than the
-closed form. So the robot's spread is estimated from what is left over, and each view's errors are whitened by the
+pixels. Least squares that attribute all errors to the corners fit the nearest views best, and do worse than the
+closed form. So the robot's spread is estimated from the residuals, and each view's errors are whitened by the
 covariance that corners and hand give them together: feasible generalised least squares (Aitken 1936).
 """
 
@@ -170,7 +170,7 @@ def whitening(session: Session, place: Place, spread: Spread) -> list[np.ndarray
 
 
 def estimate_spread(session: Session, place: Place) -> Spread:
-    """How exact corners and hand are, from what a calibration leaves over.
+    """Standard deviations of corners and hand, estimated from the residuals of a calibration.
 
     Corners by how well a board fits each picture alone. The hand by where the pictures put it: of all spreads of the
     grid, the one under which these distances are likeliest, the corners' own part in them known for each view. They

@@ -1,4 +1,4 @@
-"""Intrinsic parameters from views of a board: focal lengths, principal point, distortion, and how sure they are.
+"""Intrinsic parameters from views of a board: focal lengths, principal point, distortion, and their uncertainties.
 
 Zhang, "A flexible new technique for camera calibration", IEEE TPAMI 22 (2000), through OpenCV.
 """
@@ -42,7 +42,7 @@ class Lens(StrEnum):
     NONE = "none"
     """A pinhole."""
     BROWN = "brown"
-    """k1, k2, p1, p2: usual lenses."""
+    """k1, k2, p1, p2: ordinary lenses."""
     BROWN5 = "brown5"
     """And k3: wide ones."""
     RATIONAL = "rational"
@@ -103,7 +103,7 @@ class Calibration:
     coverage: float
     """Share of the picture's area within the corners' convex hull."""
     advice: tuple[str, ...]
-    """What more photographs should show."""
+    """Content that further photographs should show."""
 
     @property
     def camera(self) -> Camera:
@@ -130,7 +130,7 @@ def calibrate(views: Sequence[View], board: Board, lens: Lens = Lens.BROWN) -> C
     Views that show too little, that repeat another, or that the others contradict are left out and named.
 
     Raises:
-        CameraError: the views do not fix the camera; says what to photograph.
+        CameraError: the views do not fix the camera; with advice on what to photograph.
     """
     kept, rejected = select(views, board)
     check_enough(kept, rejected)
@@ -221,8 +221,8 @@ def fit(views: Sequence[View], board: Board, lens: Lens) -> Fit:
 def deviations(views: Sequence[View], board: Board, camera: Camera, poses: np.ndarray) -> np.ndarray:
     """(4 + k,) standard deviations of a camera's parameters, of the views' `poses` (views, 4, 4).
 
-    The usual ones take the errors of all corners for independent. Those of one view are not: the same blur, the same
-    bend of the board. The larger is given of the usual ones and of those that let errors within a view depend on each
+    The ordinary ones treat the errors of all corners as independent. Those of one view are not: the same blur, the
+    same bend of the board. The larger is given of these and of those that let errors within a view depend on each
     other (cluster-robust covariance: Liang and Zeger, Biometrika 73, 1986).
     """
     import cv2

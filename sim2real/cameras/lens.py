@@ -84,7 +84,7 @@ class Lens:
         return Lens(camera, pinhole, supersampling, looks[..., 0].copy(), looks[..., 1].copy())
 
     def apply(self, image: np.ndarray) -> np.ndarray:
-        """What the camera sees, (height, width, 3) uint8, from the pinhole's picture (H, W, 3) uint8.
+        """Image of the camera, (height, width, 3) uint8, from the pinhole's image (H, W, 3) uint8.
 
         Raises:
             CameraError: the image has another size than the pinhole's.

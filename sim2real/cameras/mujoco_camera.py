@@ -2,7 +2,7 @@
 
 MuJoCo's camera looks along -z with y up; OpenCV's along z with y down, so the one is the other turned by 180 degrees
 about x. MuJoCo's principal point is an offset from the image's middle, against both of OpenCV's image axes, which is
-told by reprojection and not from memory: `difference` compares the two models, tests compare them with what is drawn.
+verified by reprojection: `difference` compares the two models, tests compare them with what is drawn.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sim2real.cameras.camera import Camera, CameraError
 if TYPE_CHECKING:
     import mujoco
 
-PITCH = 3e-6  # m between pixels, of a usual sensor. Only its product with pixel counts is used, so any value will do
+PITCH = 3e-6  # m between pixels, of a typical sensor. Only its product with pixel counts is used, so any value will do
 MUJOCO_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
 """(4, 4) from MuJoCo's camera axes to OpenCV's; its own inverse."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Attributes:
-    """What MuJoCo's camera element says of a camera."""
+    """Attributes of MuJoCo's camera element."""
 
     pos: np.ndarray
     """(3,) m, in the parent's frame."""

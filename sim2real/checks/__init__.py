@@ -1,1 +1,1 @@
-"""What preflight looks for in a log."""
+"""Checks of a log by preflight."""

@@ -1,4 +1,4 @@
-"""What a preflight reports, and the small tools its checks share."""
+"""Findings of a preflight, and the small tools its checks share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim2real.logs.log import Channel, Log
 
 
 class Severity(StrEnum):
-    """How much a finding matters, worst first."""
+    """Severity of a finding, worst first."""
 
     ERROR = "error"
     """A calibration from this log would be wrong."""
@@ -28,13 +28,13 @@ class Finding:
 
     severity: Severity
     check: str
-    """What was looked at, one name for each kind of finding: "gap", "frozen", "joint order"."""
+    """Kind of finding, one name for each: "gap", "frozen", "joint order"."""
     channel: str
-    """Where, "gyro" or "joint_pos.FR_hip"; empty: the log as a whole."""
+    """Channel or column, "gyro" or "joint_pos.FR_hip"; empty: the log as a whole."""
     seen: str
     expected: str
     hint: str = ""
-    """What may have caused it, or what to do."""
+    """Possible cause, or what to do."""
 
 
 COMMANDS = ("command", "action", "observation", "phase", "timing", "safety")
@@ -65,7 +65,7 @@ def smooth(channel: Channel, seconds: float) -> np.ndarray:
     from scipy.ndimage import gaussian_filter1d
 
     span = float(channel.time[-1] - channel.time[0])
-    # The mean rate: the usual one is infinite where rows share their times.
+    # The mean rate: `Channel.rate` is infinite where rows share their times.
     width = seconds * len(channel) / span if span > 0 else 1.0
     return gaussian_filter1d(channel.values, max(width, 0.1), axis=0, mode="nearest")
 
@@ -86,7 +86,7 @@ def at_rows_of(source: Channel, times: np.ndarray) -> np.ndarray:
 
 
 def ratio(measured: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """How many times the reference (n,) the measured (n,) is, and their correlation."""
+    """Factor of the measured (n,) over the reference (n,) by regression, and their correlation."""
     measured, reference = measured - measured.mean(), reference - reference.mean()
     power = float(reference @ reference)
     if power == 0 or not measured.any():

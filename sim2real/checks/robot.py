@@ -122,7 +122,7 @@ def _in_degrees(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def saturated(log: Log, limits: Limits) -> Iterator[Finding]:
-    """Torques at the motors' limits, where gains and friction say nothing."""
+    """Torques at the motors' limits, where gains and friction are not observable."""
     torque = tidy(log, "joint_torque")
     for column in torque.names if torque else ():
         if torque and column in limits.names:
@@ -136,7 +136,7 @@ def saturated(log: Log, limits: Limits) -> Iterator[Finding]:
 
 
 def excited(log: Log, limits: Limits) -> Iterator[Finding]:
-    """Joints that move too little to show what they are made of."""
+    """Joints that move too little to identify their parameters."""
     pos = tidy(log, "joint_pos")
     if pos is None:
         return
@@ -234,7 +234,7 @@ def _likeness(command: Channel, pos: Channel) -> np.ndarray:
 
 
 def delayed(log: Log, limits: Limits) -> Iterator[Finding]:
-    """How late joints answer their commands: good to know before a delay is fitted."""
+    """Delay of joints behind their commands: good to know before a delay is fitted."""
     command, pos = tidy(log, "command"), tidy(log, "joint_pos")
     shared = tuple(name for name in limits.names if command and pos and name in command.names and name in pos.names)
     if not (command and pos and shared):

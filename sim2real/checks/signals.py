@@ -85,7 +85,7 @@ def timing(log: Log) -> Iterator[Finding]:
 
 
 def frozen(log: Log) -> Iterator[Finding]:
-    """Sensors that repeat themselves while something is told to move, as a whole or one joint of them."""
+    """Sensors that repeat themselves while something is commanded to move, as a whole or one joint of them."""
     told = tidy(log, "command") or tidy(log, "joint_pos")
     if told is None:
         return

@@ -17,7 +17,7 @@ DEGREES = 180 / np.pi
 FASTEST_TURN = 35.0  # rad/s, the range of common gyroscopes, 2000 degrees/s
 FASTEST_RIDE, FARTHEST = 20.0, 50.0  # m/s and m, beyond which a robot's log is hardly in metres
 SHAKEN = 0.3  # m/s^2, standard deviation beyond which an accelerometer is not at rest
-TURNING = 0.05  # rad/s, standard deviation from which on a turning can be told from noise
+TURNING = 0.05  # rad/s, standard deviation above which a rotation differs from noise
 AT_REST = 0.25  # s, length of the pieces that are looked at for rest
 
 
@@ -76,7 +76,7 @@ def rates_agree(log: Log) -> Iterator[Finding]:
 
 
 def _scale_hint(scale: float, position: str, velocity: str) -> str:
-    """What a factor between a velocity and the slope of a position usually means."""
+    """Likely cause of a factor between a velocity and the slope of a position."""
     usual = {
         DEGREES: f"{velocity} is in degrees/s",
         1 / DEGREES: f"{position} is in degrees",

@@ -1,25 +1,27 @@
 """`Contract`: everything that must be the same on the robot as it was in training, as one document of full precision.
 
-Joint order, default pose, scales, gains, rates and history are what deployments most often get wrong, so nothing of it
-is left to a second source: the exported network, the C code, the safety limits and the deployment loop are all made
-from this.
+Joint order, default pose, scales, gains and rates are what deployments most often get wrong, so nothing of it is left
+to a second source: the exported step, the C code, the safety limits and the deployment loop are all made from this.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from embodied.errors import EmbodiedError, listing
 from sim2real.contract.planner import Planner
 
-FORMAT = 2
+FORMAT = 3
 STATE, COMMAND, NEXT = "state.", "command.", ":next"
-"""How inputs of a whole control step begin that are remembered or told, and how outputs end that are remembered."""
+"""Prefixes of a step's inputs that are its state or commands, and suffix of outputs that are its next state."""
+
+UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit is not stated in this suite
 
 
 class ContractError(EmbodiedError):
@@ -30,18 +32,20 @@ class ContractError(EmbodiedError):
 class Actuator:
     """One number that is written to the robot in every control step.
 
-    target = offset + up * max(action, 0) + down * min(action, 0), within [lower, upper].
+    Where `up` and `down` are not both 0, target = offset + up * max(action, 0) + down * min(action, 0), within [lower,
+    upper], of the action with the same index; the exported step computes it.
     """
 
     name: str
     unit: str
-    """Of the target: rad for a joint's position servo, N for a rotor's thrust."""
+    """Of the target, such as rad for a joint's position servo."""
     offset: float
-    """Target at action 0."""
+    """Target at action 0 where that is the same at any time, else at rest: the first target of a robot that is brought
+    to its stance, and that of a step which fails."""
     up: float
-    """Change of the target per unit of a positive action."""
+    """Change of the target per unit of a positive action; 0 where the target follows from more than the action."""
     down: float
-    """Change of the target per unit of a negative action; the same as `up` but for rotors."""
+    """Change of the target per unit of a negative action."""
     lower: float
     """Smallest target."""
     upper: float
@@ -55,7 +59,7 @@ class Actuator:
     max_effort: float = math.inf
     """N m (N of a rotor), largest effort."""
     joint: str = ""
-    """The joint it drives; empty of rotors."""
+    """The joint it drives; empty for rotors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +68,13 @@ class Joint:
 
     name: str
     default: float
-    """rad, the pose that angles are observed from."""
+    """rad (m of a slide), in the home pose."""
     lower: float
     """rad, where a safe robot stops."""
     upper: float
     """rad."""
     max_velocity: float
-    """rad/s, the motor's; inf where nobody states it."""
+    """rad/s, the motor's; inf where it is not stated."""
     armature: float = 0.0
     """kg m^2, the rotor's inertia seen at the joint, as training had it."""
     friction: float = 0.0
@@ -103,7 +107,7 @@ class Rotor:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where something sits on a body."""
+    """Pose on a body."""
 
     body: str
     position: tuple[float, float, float]
@@ -114,20 +118,19 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-    """Some consecutive numbers of the observation."""
+    """Some consecutive numbers of the observation, which the step computes."""
 
     name: str
     """As the task calls it."""
-    source: str
-    """What computes it: a name in `sim2real.deployment.terms`."""
     size: int
-    unit: str
+    unit: str = ""
+    """Empty: not stated."""
+    meaning: str = ""
+    """Meaning of the numbers, with the frame they are in; empty: not stated."""
     noise: float = 0.0
     """Standard deviation of the noise it had in training."""
-    history: int = 1
-    """Control steps it holds, newest last."""
-    meaning: str = ""
-    """What the numbers are, with the frame they are in, and what they are before anything has happened."""
+    source: str = ""
+    """Source of the step whose errors this noise stands for; empty: not stated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,21 +141,35 @@ class Source:
     size: int
     unit: str
     meaning: str
-    """What they are, with the frame they are in."""
+    """Meaning of the numbers, with the frame they are in."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class Number:
+    """One number of a command."""
+
+    name: str
+    unit: str
+    lower: float
+    """Smallest value."""
+    upper: float
+    """Largest value."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
     """Some numbers that an operator, a planner or an estimator gives."""
 
     name: str
     size: int
     meaning: str
-    """What they are, with units and frame."""
+    """Meaning of the numbers, with units and frame."""
     example: tuple[float, ...]
     """One episode's."""
     places: tuple[int, ...] = ()
-    """Which numbers of the task's field these are; empty: all. Of a team, those that one robot needs."""
+    """Which numbers of the task's field these are; empty: all. For a team, those that one robot needs."""
+    numbers: tuple[Number, ...] = ()
+    """Each of them with its range; empty: not stated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,43 +191,43 @@ class Remembered:
     begin: tuple[float, ...]
     """Before the first step."""
     measured: tuple[Measured, ...] = ()
-    """What each number begins with instead, where they follow from what is measured then."""
-    told: str = ""
-    """What somebody has to say before the first step: what the numbers are; `begin` is an example."""
+    """Initial value of each number instead of `begin`, where it follows from what is measured then."""
+    given: str = ""
+    """Meaning of numbers that have to be given before the first step, of which `begin` is an example; empty: none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A whole control step as one computation: from what is measured to targets, inverse kinematics and all.
+    """A control step as one computation: from what is measured to targets, inverse kinematics and all.
 
-    Inputs of `policy.onnx` are `sources` by their names, `command.NAME` for each of `told`, and `state.NAME` for each
-    of `remembered`, and `planned.action` where there is a `planner`; outputs are `target` (A,), `observation` and
+    Inputs of `policy.onnx` are `sources` by their names, `command.NAME` for each of `commands`, and `state.NAME` for
+    each of `remembered`, and `planned.action` where there is a `planner`; outputs are `target` (A,), `observation` and
     `action`, and `state.NAME:next`, which go into the next step as `state.NAME`.
     """
 
     sources: tuple[Source, ...]
-    told: tuple[Told, ...]
+    commands: tuple[Command, ...]
     remembered: tuple[Remembered, ...]
     action_size: int
     """Numbers of the policy's own action."""
     base: tuple[float, ...] = ()
     """Position m and quaternion wxyz of the robot's fixed base in the world's frame; empty: it floats."""
     base_body: str = ""
-    """Which body of the model that is."""
+    """Name of that body in the model."""
     planner: Planner | None = None
     """The network that sees and chooses the actions, in a file of its own; None: the step has the whole policy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelFile:
-    """The model file of a robot of one's own: only a simulation needs it, and only this one will do."""
+    """A user's own model file: only a simulation needs it, and only this one will do."""
 
     path: str
-    """Where it lay when the policy was trained."""
+    """Path when the policy was trained."""
     sha256: str
     """Of its content."""
     description: str = ""
-    """SHA-256 of what the `robot.toml` beside it said; empty: there was none."""
+    """SHA-256 of the description in the `robot.toml` beside it; empty: there was none."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -220,7 +237,7 @@ class ModelFile:
 
 @dataclasses.dataclass(frozen=True)
 class Contract:
-    """What a policy expects of the robot that runs it."""
+    """Requirements of a policy on the robot that runs it."""
 
     task: str
     robot: str
@@ -229,37 +246,32 @@ class Contract:
     physics_hz: float
     """Physics steps per second in training."""
     actuators: tuple[Actuator, ...]
-    """In the order of actions."""
+    """In the order of targets."""
     joints: tuple[Joint, ...]
-    """In the order of the observation; none of a drone."""
+    """In the order of the sources `joint_pos` and `joint_vel`: those that actuators drive first, in their order."""
     terms: tuple[Term, ...]
     """In the order of the observation."""
-    command: tuple[str, ...] = ()
-    """Names, with units, of what an operator sets, such as a velocity: the term whose source is `command`."""
-    command_ranges: tuple[tuple[float, float], ...] = ()
-    """Smallest and largest value of each in training."""
+    step: Step
+    """The policy with all that stood between measurements and motors in training."""
     latency: tuple[float, float] = (0.0, 0.0)
     """s, range of the delay of commands in training."""
     workspace: tuple[tuple[float, float], ...] = ()
     """m, x, y and z between which the body may be; empty: anywhere."""
-    gait_hz: float = 0.0
-    """Steps of each foot per second that the term with source `clock` counts; 0 without one."""
     mass: float = 0.0
     """kg of the whole robot in training; 0: not stated."""
     rotors: tuple[Rotor, ...] = ()
     """Of a drone."""
     imu: Place | None = None
-    """Where gyro, accelerometer and `linvel` are measured; None: not stated, or at the body's origin."""
+    """Pose of gyro, accelerometer and `linvel`; None: not stated, or at the body's origin."""
     max_tilt: float = math.inf
     """rad between the body's z axis and up, beyond which the robot has fallen."""
     quaternion: str = "wxyz"
     """Order of quaternions everywhere."""
     format: int = FORMAT
     model: ModelFile | None = None
-    """The file of a robot of one's own; None of robots under assets/."""
-    step: Step | None = None
-    """Of policies whose network is one part of a computation that begins at the measurements; None where the terms
-    above and the rule of `Actuator` are all there is beside the network."""
+    """A user's own model file; None for robots under assets/."""
+    config: str = "{}"
+    """The task's options where they are not the defaults, as JSON: only a simulation needs them."""
 
     def __post_init__(self) -> None:
         for kind, items in (("actuator", self.actuators), ("joint", self.joints), ("term", self.terms)):
@@ -268,6 +280,8 @@ class Contract:
                 raise ContractError(f"two {kind}s are called {listing(twice)}")
         if self.format != FORMAT:
             raise ContractError(f"format {self.format!r}; this version reads {FORMAT}: export it again")
+        if not isinstance(_options(self.config), dict):
+            raise ContractError(f"config is {self.config!r}; expected the task's changed options as a JSON object")
         if self.quaternion != "wxyz":
             raise ContractError(f"quaternions of order {self.quaternion!r}; expected 'wxyz'")
         if not (self.control_hz > 0 and math.isfinite(self.control_hz)):
@@ -283,19 +297,33 @@ class Contract:
                 raise ContractError(
                     f"actuator '{actuator.name}' drives joint '{actuator.joint}'; known: {listing(known)}"
                 )
-        if len(self.command) != len(self.command_ranges):
-            raise ContractError(f"{len(self.command)} commands with {len(self.command_ranges)} ranges")
-        for command, (low, high) in zip(self.command, self.command_ranges, strict=True):
-            if not low <= high:
-                raise ContractError(f"command '{command}': its range is [{low}, {high}]")
+        for command in self.step.commands:
+            if command.numbers and len(command.numbers) != command.size:
+                raise ContractError(
+                    f"command '{command.name}' has {command.size} numbers, and names {len(command.numbers)}"
+                )
+            for number in command.numbers:
+                if not number.lower <= number.upper:
+                    raise ContractError(f"command '{number.name}': its range is [{number.lower}, {number.upper}]")
 
     @property
     def observation_size(self) -> int:
-        return sum(term.size * term.history for term in self.terms)
+        return sum(term.size for term in self.terms)
 
     @property
     def action_size(self) -> int:
-        return len(self.actuators) if self.step is None else self.step.action_size
+        return self.step.action_size
+
+    @property
+    def command_size(self) -> int:
+        """Numbers of an operator's command: those of all commands of the step, one after the other."""
+        return sum(command.size for command in self.step.commands)
+
+    @property
+    def command(self) -> tuple[Number, ...]:
+        """The numbers of an operator's command; empty where there are none, or not each number's range is stated."""
+        numbers = tuple(number for command in self.step.commands for number in command.numbers)
+        return numbers if len(numbers) == self.command_size else ()
 
     @property
     def period(self) -> float:
@@ -309,11 +337,13 @@ class Contract:
         """(n,) float64, one field of all joints."""
         return np.array([getattr(joint, field) for joint in self.joints], float)
 
-    def target(self, action: np.ndarray) -> np.ndarray:
-        """(..., A) targets, in each actuator's unit, that an action (..., A) means."""
-        action = np.clip(action, -1.0, 1.0)
-        moved = self.row("up") * np.maximum(action, 0.0) + self.row("down") * np.minimum(action, 0.0)
-        return np.clip(self.row("offset") + moved, self.row("lower"), self.row("upper"))
+
+def _options(text: str) -> Any:
+    """Value of a JSON text; None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 class DeployablePolicy(Protocol):
@@ -321,23 +351,13 @@ class DeployablePolicy(Protocol):
 
     contract: Contract
 
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Action (A,) in [-1, 1] and target (A,) in the actuators' units, from an observation (n,) float32."""
-        ...
-
-
-class StepPolicy(Protocol):
-    """A policy whose contract has a whole control step."""
-
-    contract: Contract
-
     def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Outputs of a whole control step by name; NaN of inputs that are not finite."""
+        """Outputs of a control step by name; NaN for inputs that are not finite."""
         ...
 
 
-class PlanningPolicy(StepPolicy, Protocol):
-    """A policy whose step is told actions that a network plans from images."""
+class PlanningPolicy(DeployablePolicy, Protocol):
+    """A policy whose step takes actions that a network plans from images."""
 
     def plan(self, images: Mapping[str, np.ndarray], observation: np.ndarray, instruction: str) -> np.ndarray:
         """(chunk, k) actions in [-1, 1].
@@ -345,9 +365,9 @@ class PlanningPolicy(StepPolicy, Protocol):
         Args:
             images: Camera -> (height, width, 3) uint8, RGB.
             observation: (n,) of the step.
-            instruction: What it is told; empty: its default.
+            instruction: What it shall do; empty: its default.
 
         Raises:
-            EmbodiedError: an image or the instruction is none that it takes.
+            EmbodiedError: an image or the instruction does not fit.
         """
         ...

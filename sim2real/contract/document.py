@@ -20,7 +20,7 @@ from typing import Any
 from embodied.storage.configs import from_json, to_json
 from sim2real.contract import contract as contracts
 from sim2real.contract import planner as planners
-from sim2real.contract.contract import Contract
+from sim2real.contract.contract import FORMAT, Contract
 
 UNBOUNDED = {
     "actuators": ("lower", "upper", "max_rate", "max_effort"),
@@ -55,6 +55,8 @@ def read_text(data: bytes) -> Contract:
         EmbodiedError: a field is unknown, or the contract contradicts itself.
     """
     document = json.loads(data, parse_constant=_no_constant)
+    if isinstance(document, dict) and document.get("format") != FORMAT:
+        raise ValueError(f"format {document.get('format')!r}; this version reads {FORMAT}: export it again")
     for rows, field in _unbounded(document):
         if rows.get(field, 0) is None:
             rows[field] = -math.inf if field == LOWEST else math.inf

@@ -1,4 +1,4 @@
-"""Joint limits of a robot, under assets/ or from a file of one's own, and its model with the base held."""
+"""Joint limits of a robot, under assets/ or from a user's file, and its model with the base held."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sim2real.contract.model_files import is_file
 from sim2real.contract.own_model import servo_spec
 from sim2real.contract.speeds import top_speeds
 
-UNSTATED_SPEED = 6.0  # rad/s, our choice for motors whose maker's limit stands nowhere in this suite
 COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/; in files of others, those that may collide
 CLEARANCE = 0.01  # m that parts of a robot must stay apart
 
@@ -47,7 +46,7 @@ class Limits:
     damping: np.ndarray
     """(n,) N m s/rad of the servos."""
     floating: bool
-    """Whether the robot's base moves freely, so that an IMU and a pose say something."""
+    """Whether the robot's base moves freely, so that an IMU and a pose carry information."""
 
 
 def robot_names() -> tuple[str, ...]:
@@ -56,7 +55,7 @@ def robot_names() -> tuple[str, ...]:
 
 
 def limits_of(robot: str) -> Limits:
-    """The hinges of a robot, a name under assets/ or a model file; none of a drone.
+    """The hinges of a robot, a name under assets/ or a model file; none for a drone.
 
     Raises:
         UnknownNameError: there is no such robot.

@@ -1,4 +1,4 @@
-"""Model files of robots of one's own: the one that a policy was trained with, and whether a file is still that one."""
+"""Model files of users' robots: the one that a policy was trained with, and whether a file is still that one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def is_file(robot: str) -> bool:
 
 
 def of_task(task: Task[Any]) -> Path | None:
-    """The model file that a task's config names in its field `robot`; None of tasks on robots under assets/."""
+    """The model file that a task's config names in its field `robot`; None for tasks on robots under assets/."""
     named = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
     return Path(named["robot"]) if isinstance(named.get("robot"), str) and named["robot"] else None
 
 
 def recorded(path: Path) -> ModelFile:
-    """What is kept of a model file.
+    """Record of a model file: path and checksums.
 
     Raises:
         ModelError: it cannot be read.
@@ -42,7 +42,7 @@ def found(model: ModelFile, elsewhere: Path | None = None) -> Path:
     """The model file where it lay, or `elsewhere`.
 
     Raises:
-        EmbodiedError: it is not there, or it is another one, or its `robot.toml` says something else; names the file.
+        EmbodiedError: it is not there, or it is another one, or its `robot.toml` differs; names the file.
         ModelError: it cannot be read.
     """
     path = Path(model.path) if elsewhere is None else elsewhere
@@ -64,7 +64,7 @@ def found(model: ModelFile, elsewhere: Path | None = None) -> Path:
 
 
 def _described(path: Path) -> str:
-    """SHA-256 of what `robot.toml` says of a model file, however it is laid out; empty where it says nothing."""
+    """SHA-256 of a model file's description in `robot.toml`, whatever its layout; empty where there is none."""
     said = dataclasses.replace(Description.beside(path), file=None)
     if said == Description():
         return ""

@@ -1,4 +1,4 @@
-"""The model of a robot of one's own, alone, with a position servo on every joint: as its tasks have it, if any do."""
+"""The model of a user's robot, alone, with a position servo on every joint: as its tasks have it, if any do."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def _with_servos(robot: Robot) -> mujoco.MjSpec:
 
 
 PREPARED: Mapping[Kind, Callable[[Robot], mujoco.MjSpec]] = {Kind.LEGGED: _legged, Kind.ARM: _arm}
-"""Kind of robot -> its model as the tasks of that kind have it; of other kinds the file's own with servos."""
+"""Kind of robot -> its model as the tasks of that kind have it; for other kinds the file's own with servos."""

@@ -1,11 +1,11 @@
-"""`Planner`: what a network that sees expects of a robot, beside its control step: cameras, words, and its rate."""
+"""`Planner`: requirements of a network that sees, besides its control step: cameras, words, and its rate."""
 
 from __future__ import annotations
 
 import dataclasses
 
 IMAGE, PLANNED = "image.", "planned.action"
-"""How inputs of `planner.onnx` that are images begin; and the input of `policy.onnx` that takes the planned action."""
+"""Prefix of the image inputs of `planner.onnx`; and the input of `policy.onnx` that takes the planned action."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +32,9 @@ class PolicyCamera:
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-    """How an instruction becomes the input `tokens` (words, ngrams) int64 of `planner.onnx`.
+    """Encoding of an instruction as the input `tokens` (words, ngrams) int64 of `planner.onnx`.
 
-    Words are runs of letters and digits of the text in lower case. Of a word w the n-grams are `<w>` itself, then each
+    Words are runs of letters and digits of the text in lower case. The n-grams of a word w are `<w>` itself, then each
     three consecutive characters of `<w>` if it has more than three. Token: CRC-32 of the n-gram in UTF-8, modulo
     `buckets`; -1 where there is no word or no n-gram.
     """
@@ -44,7 +44,7 @@ class Words:
     ngrams: int
     """Most n-grams of a word."""
     buckets: int
-    """How many tokens there are."""
+    """Number of tokens."""
     instructions: tuple[str, ...]
     """Those that it was trained on for this task; the first one is the default."""
 
@@ -62,11 +62,11 @@ class Planner:
     chunk: int
     """Actions that it plans."""
     execute: int
-    """Of those, how many are carried out before it runs again."""
+    """Actions of these that are carried out before it runs again."""
     noise: bool
     """Whether it has an input `noise` (chunk, k): standard normal numbers, drawn each time."""
     words: Words | None
-    """None: it is told nothing."""
+    """None: it takes no instruction."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.execute <= self.chunk:

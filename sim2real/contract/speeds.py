@@ -1,4 +1,4 @@
-"""Top speeds of motors, which MuJoCo's models have no field for: what makers state, and what a URDF says."""
+"""Top speeds of motors, which MuJoCo's models have no field for: from makers' data and from URDFs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ARMS: Mapping[str, Mapping[str, float]] = {"panda": dict(zip(ARM_JOINTS, SPEED_L
 
 
 def top_speeds(robot: str, joints: Sequence[str], file: Path | None = None) -> dict[str, float]:
-    """Joint -> rad/s (m/s of a slide); inf where nobody states it.
+    """Joint -> rad/s (m/s of a slide); inf where it is not stated.
 
     Args:
         robot: Name of a robot under assets/.
         joints: Names.
-        file: The model of a robot of one's own, which was understood; then the name says nothing.
+        file: The model of a user's robot, which was understood; then the name is not used.
     """
     if file is not None:
         stated = of_urdf(file)
@@ -35,7 +35,7 @@ def top_speeds(robot: str, joints: Sequence[str], file: Path | None = None) -> d
 
 
 def of_urdf(file: Path) -> dict[str, float]:
-    """Joint -> `velocity` of its limit, where it is a positive number; nothing of an MJCF file.
+    """Joint -> `velocity` of its limit, where it is a positive number; empty for an MJCF file.
 
     Raises:
         ModelError: the file cannot be read.
@@ -50,7 +50,7 @@ def of_urdf(file: Path) -> dict[str, float]:
 
 
 def _number(text: str) -> float:
-    """A number, or 0 of what is none."""
+    """A number, or 0 if the text is none."""
     try:
         number = float(text)
     except ValueError:

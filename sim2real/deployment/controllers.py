@@ -1,38 +1,39 @@
-"""What turns a measurement into targets: a policy with its observation terms, or a whole control step."""
+"""Controllers: a policy's control step with what it remembers, and with the plans of a policy that sees."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from sim2real.bundles.step.golden import advance, begin
-from sim2real.contract.contract import (
-    COMMAND,
-    STATE,
-    Contract,
-    DeployablePolicy,
-    PlanningPolicy,
-    Source,
-    StepPolicy,
-)
+from sim2real.contract.contract import COMMAND, STATE, DeployablePolicy, PlanningPolicy, Source
 from sim2real.contract.planner import IMAGE, PLANNED, Planner, PolicyCamera
-from sim2real.deployment.terms import Observer
+from sim2real.graphs.golden import advance, begin
+from sim2real.robots.attitude import rotate_inverse
 from sim2real.robots.base import Measurement, RobotError
 
-PARTS_OF = {
-    "joint_pos": "joint_pos",
-    "joint_vel": "joint_vel",
-    "gyro": "gyro",
-    "accelerometer": "accelerometer",
-    "orientation": "orientation",
-    "position": "position",
-    "linvel_w": "linvel",
+
+def _velocity_b(measured: Measurement) -> np.ndarray | None:
+    """(3,) m/s, body frame."""
+    if measured.linvel is None or measured.orientation is None:
+        return None
+    return rotate_inverse(measured.orientation, measured.linvel)
+
+
+PARTS_OF: Mapping[str, Callable[[Measurement], np.ndarray | None]] = {
+    "joint_pos": lambda measured: measured.joint_pos,
+    "joint_vel": lambda measured: measured.joint_vel,
+    "gyro": lambda measured: measured.gyro,
+    "accelerometer": lambda measured: measured.accelerometer,
+    "orientation": lambda measured: measured.orientation,
+    "position": lambda measured: measured.position,
+    "linvel_w": lambda measured: measured.linvel,
+    "linvel": _velocity_b,
 }
-"""Source of a step -> the part of a measurement that is the same."""
+"""Source of a step -> the same numbers of a measurement."""
 
 STILL = 0.2  # rad (m of a slide) that a joint may move while a camera shows the same picture to the last bit
 
@@ -40,64 +41,37 @@ Decision = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Observation, action, and target (A,)."""
 
 
-class Controller(Protocol):
-    """Decides, once for each control step."""
-
-    def reset(self) -> None:
-        """Forget what was remembered."""
-        ...
-
-    def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
-        """What the policy makes of a measurement, its last action and the operator's command.
-
-        Raises:
-            RobotError: the robot does not measure what is needed.
-        """
-        ...
-
-
 def controller_of(policy: DeployablePolicy, instruction: str = "") -> Controller:
-    """What runs a policy.
+    """A controller for a policy.
 
     Raises:
-        EmbodiedError: there is an instruction, and the policy is told nothing.
+        EmbodiedError: there is an instruction, and the policy takes none.
     """
-    step = policy.contract.step
-    if step is not None and step.planner is not None:
-        return PlanningController(cast(PlanningPolicy, policy), step.planner, instruction)
+    if (planner := policy.contract.step.planner) is not None:
+        return PlanningController(cast(PlanningPolicy, policy), planner, instruction)
     if instruction:
-        raise EmbodiedError(f"instruction '{instruction}': the policy of '{policy.contract.task}' is told nothing")
-    return ObservingController(policy) if step is None else StepController(cast(StepPolicy, policy))
+        raise EmbodiedError(f"instruction '{instruction}': the policy of '{policy.contract.task}' takes none")
+    return Controller(policy)
 
 
-class ObservingController:
-    """Computes the observation terms of a contract and asks the policy."""
+class Controller:
+    """Runs a policy's control step, once in each control period, and keeps what it remembers."""
 
     def __init__(self, policy: DeployablePolicy) -> None:
-        self._policy, self._observer = policy, Observer(policy.contract)
-
-    def reset(self) -> None:
-        self._observer.reset()
-
-    def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
-        observation = self._observer(measured, action, command)
-        return observation, *self._policy.run(observation)
-
-
-class StepController:
-    """Runs a policy's whole control step and keeps what it remembers."""
-
-    def __init__(self, policy: StepPolicy) -> None:
-        assert policy.contract.step is not None
         self._policy, self._step = policy, policy.contract.step
         self._state: dict[str, np.ndarray] = {}
 
     def reset(self) -> None:
+        """Forget what was remembered."""
         self._state = {}
 
-    def decide(self, measured: Measurement, action: np.ndarray, command: np.ndarray) -> Decision:
-        del action  # the step remembers it
-        given = {source.name: reading(measured, source) for source in self._step.sources} | self._told(
+    def decide(self, measured: Measurement, command: np.ndarray) -> Decision:
+        """Observation, action and target that follow from a measurement and the operator's command (k,).
+
+        Raises:
+            RobotError: the robot does not measure what is needed.
+        """
+        given = {source.name: reading(measured, source) for source in self._step.sources} | self._commands(
             measured, command
         )
         state = self._state or self._begin(measured, given)
@@ -110,32 +84,32 @@ class StepController:
         del measured, given
         return {}
 
-    def _told(self, measured: Measurement, command: np.ndarray) -> dict[str, np.ndarray]:
-        """By the operator where there is a command, else by whatever measures."""
-        told, start = {}, 0
-        for one in self._step.told:
+    def _commands(self, measured: Measurement, command: np.ndarray) -> dict[str, np.ndarray]:
+        """Commands of the operator where there are any, else of the measurement."""
+        given, start = {}, 0
+        for one in self._step.commands:
             name = f"{COMMAND}{one.name}"
             if len(command):
-                told[name] = np.asarray(command[start : start + one.size], np.float32)
+                given[name] = np.asarray(command[start : start + one.size], np.float32)
             elif name in measured.readings:
-                told[name] = np.asarray(measured.readings[name], np.float32)
+                given[name] = np.asarray(measured.readings[name], np.float32)
             else:
-                raise RobotError(f"nobody tells '{name}': {one.meaning}; say it by --command")
+                raise RobotError(f"command '{name}' is missing: {one.meaning}; give it by --command")
             start += one.size
-        return told
+        return given
 
     def _begin(self, measured: Measurement, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         state = begin(self._step, given)
         for one in self._step.remembered:
             name = f"{STATE}{one.name}"
-            if one.told and name not in measured.readings:
-                raise RobotError(f"nobody tells '{name}' before the first step: {one.told}; say it by --readings")
-            if one.told:
+            if one.given and name not in measured.readings:
+                raise RobotError(f"'{name}' is missing before the first step: {one.given}; give it by --readings")
+            if one.given:
                 state[name] = np.asarray(measured.readings[name], np.float32)
         return state
 
 
-class PlanningController(StepController):
+class PlanningController(Controller):
     """A control step whose actions a network plans from images, once for several steps."""
 
     def __init__(self, policy: PlanningPolicy, planner: Planner, instruction: str = "") -> None:
@@ -159,7 +133,7 @@ class PlanningController(StepController):
         return {PLANNED: action}
 
     def _image(self, measured: Measurement, camera: PolicyCamera) -> np.ndarray:
-        """What a camera shows.
+        """Image of a camera.
 
         Raises:
             RobotError: there is no such camera, or it shows the same while the robot moves.
@@ -167,7 +141,7 @@ class PlanningController(StepController):
         if (image := measured.readings.get(f"{IMAGE}{camera.name}")) is None:
             raise RobotError(
                 f"the policy sees through '{camera.name}' ({camera.width} x {camera.height} pixels, fixed to "
-                f"{camera.body}), and this robot has no such camera; say '{IMAGE}{camera.name}' by --readings"
+                f"{camera.body}), and this robot has no such camera; give '{IMAGE}{camera.name}' by --readings"
             )
         before, pose = self._shown.get(camera.name), measured.joint_pos
         if before is None or pose is None or not np.array_equal(before.image, image):
@@ -196,15 +170,10 @@ def reading(measured: Measurement, source: Source) -> np.ndarray:
     """
     value = measured.readings.get(source.name)
     if value is None and source.name in PARTS_OF:
-        value = getattr(measured, PARTS_OF[source.name])
+        value = PARTS_OF[source.name](measured)
     if value is None:
         raise RobotError(
             f"the policy needs '{source.name}' ({source.meaning}, {source.unit}), which this robot does not measure; "
             "give it an estimate"
         )
     return np.asarray(value, np.float32)
-
-
-def command_size(contract: Contract) -> int:
-    """Numbers of an operator's command."""
-    return len(contract.command) if contract.step is None else sum(one.size for one in contract.step.told)

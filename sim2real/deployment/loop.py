@@ -27,7 +27,7 @@ BELOW = 0.8  # fraction of a target's largest rate that such a motion may use
 
 @dataclasses.dataclass(frozen=True)
 class LoopSettings:
-    """How long each phase takes, s."""
+    """Duration of each phase, s."""
 
     seconds: float = 10.0
     """The policy runs."""
@@ -83,9 +83,9 @@ class Loop:
             settings: Durations.
             safety: The chain; by default with the contract's limits.
             sink: Where each cycle is logged, such as `sim2real.logs.mcap_log.Recorder`.
-            stop: Asked in every cycle; why the operator stops the robot, or an empty text.
+            stop: Called in every cycle; why the operator stops the robot, or an empty text.
             watch: Called after every cycle.
-            instruction: What a policy that follows instructions is told; empty: its first.
+            instruction: For a policy that follows one; empty: its first.
         """
         self.robot, self.policy, self.contract = robot, policy, policy.contract
         self.command = np.asarray(command, float)
@@ -96,7 +96,6 @@ class Loop:
         self._stop, self._watch = stop, watch
         self._entered = Phase.CHECK
         self._state, self._phase, self._seconds = State(), Phase.CHECK, 0.0
-        self._action = np.zeros(self.contract.action_size)
         self._deadline, self._missed = 0.0, False
         self._newest = Measurement(-np.inf)
         self._late: list[float] = []
@@ -114,7 +113,7 @@ class Loop:
                     if not self._go(phase, seconds, rule):
                         break
         except Exception as error:
-            # Whatever it is, the robot comes first; the report says what it was.
+            # Whatever it is, the robot comes first; the report names it.
             self._state = self._state.trip("error", f"{type(error).__name__}: {why(error)}")
         finally:
             self._damp()
@@ -153,7 +152,7 @@ class Loop:
             yield Phase.REST, *self._interpolation(rest, settings.rest)
 
     def _interpolation(self, goal: np.ndarray, seconds: float) -> tuple[float, Rule]:
-        """The way to a pose, and how long it takes: longer than asked for where that would be too fast."""
+        """The way to a pose, and how long it takes: longer than requested where that would be too fast."""
         limits = self.safety.limits
         begin = limits.pose(self._newest) if self._state.target is None else self._state.target
         # A robot may lie outside its soft limits; its targets do not.
@@ -170,9 +169,9 @@ class Loop:
 
     def _decide(self, measured: Measurement, now: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         del now
-        observation, action, target = self.controller.decide(measured, self._action, self.command)
+        observation, action, target = self.controller.decide(measured, self.command)
         action, target = np.asarray(action, float), np.asarray(target, float)
-        expected = self._action.shape, (len(self.contract.actuators),)
+        expected = (self.contract.action_size,), (len(self.contract.actuators),)
         if (action.shape, target.shape) != expected:
             raise RobotError(f"the policy gave {action.shape} actions and {target.shape} targets; expected {expected}")
         return observation, action, target
@@ -181,7 +180,6 @@ class Loop:
         """All cycles of a phase; whether it came to its end."""
         self._phase = phase
         self.controller.reset()
-        self._action = np.zeros(self.contract.action_size)
         begin = self._deadline
         for count in range(round(seconds * self.contract.control_hz)):
             # After a pause the policy's time has passed, but a motion to a pose goes on from where it was.
@@ -218,8 +216,6 @@ class Loop:
             self.robot.write(state.target)
         elif state.reason:
             self.robot.damp()
-        if action is not None and not state.reason:
-            self._action = np.clip(action, -1.0, 1.0)
         self._late.append(late)
         self._compute.append(time.perf_counter() - clock)
         self._deadline += self.contract.period

@@ -15,10 +15,10 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class OperatorStop:
-    """Asked in every cycle: why the operator stops the robot. Once it has a reason it keeps it.
+    """Reason why the operator stops the robot, called in every cycle. Once there is a reason it is kept.
 
     Stops on Enter (or the end of the input) at a terminal, on a line through a pipe, and on `SIGNALS`, whose former
-    handlers come back at the end of a `with` block. A second Ctrl-C interrupts as usual.
+    handlers come back at the end of a `with` block. A second Ctrl-C goes to its former handler.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -47,7 +47,7 @@ class OperatorStop:
             if data or terminal:
                 self.reason = f"stopped by the operator ({'key' if terminal else 'line on standard input'})"
             else:
-                self._watched = -1  # a pipe whose other end has gone says nothing, and would say so for ever
+                self._watched = -1  # a pipe whose other end has gone gives no input, and would stay readable for ever
         return self.reason
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
@@ -58,7 +58,7 @@ class OperatorStop:
 
 
 def _descriptor(stream: TextIO) -> int:
-    """The descriptor of a terminal or pipe; -1 of a file, of nothing, and where such cannot be waited for."""
+    """The descriptor of a terminal or pipe; -1 for a file, for nothing, and where they cannot be waited for."""
     try:
         number = stream.fileno()
         kind = os.fstat(number).st_mode

@@ -1,4 +1,4 @@
-"""What a deployment leaves behind: its log, cycle by cycle, and the report of phases, clips, trip and timing."""
+"""Record of a deployment: its log, cycle by cycle, and the report of phases, clips, trip and timing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIPS = ("action", *BOUNDS)
 
 
 class Sink(Protocol):
-    """Where rows go, such as `sim2real.logs.mcap_log.Recorder`."""
+    """Destination of rows, such as `sim2real.logs.mcap_log.Recorder`."""
 
     def add(self, channel: str, time: float, values: np.ndarray, names: Sequence[str], unit: str) -> None:
         """One row (k,) of a channel."""
@@ -40,9 +40,7 @@ class LoopLog:
         self._columns = {part: joints if part in JOINT_PARTS else XYZ for part in PARTS} | {"orientation": WXYZ}
         self._actuators = tuple(actuator.name for actuator in contract.actuators)
         self._unit = ", ".join(dict.fromkeys(actuator.unit for actuator in contract.actuators))
-        self._observed = tuple(
-            f"{term.name}[{index}]" for term in contract.terms for index in range(term.size * term.history)
-        )
+        self._observed = tuple(f"{term.name}[{index}]" for term in contract.terms for index in range(term.size))
         self._measured = -np.inf
         self._clips: dict[str, int] = {}
 
@@ -55,15 +53,15 @@ class LoopLog:
         observation: np.ndarray | None,
         action: np.ndarray | None,
     ) -> None:
-        """Write what one cycle saw and did; a measurement that is not new is not written again.
+        """Write inputs and outputs of one cycle; a measurement that is not new is not written again.
 
         Args:
-            cycle: What it knew.
+            cycle: Its inputs.
             phase: Where the deployment was after it.
-            state: What the safety chain made of it.
-            sent: (A,) the target that went to the robot; None of a robot that was damped.
-            observation: What the policy saw, where it was asked.
-            action: (A,) what it said.
+            state: State of the safety chain after it.
+            sent: (A,) the target that went to the robot; None for a robot that was damped.
+            observation: Input of the policy, where it ran.
+            action: (A,) output of the policy.
         """
         add, now = self._sink.add, cycle.now
         if cycle.measured.time > self._measured:
@@ -85,7 +83,7 @@ class LoopLog:
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """How punctual the cycles were. s, on the robot's clock; zeros on a simulated clock that waits for the policy."""
+    """Punctuality of the cycles. s, on the robot's clock; zeros on a simulated clock that waits for the policy."""
 
     late: np.ndarray
     """(n,) how long after its deadline each cycle began."""
@@ -114,7 +112,7 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """How a deployment went."""
+    """Result of a deployment."""
 
     phase: Phase
     """The last one before the robot was damped."""

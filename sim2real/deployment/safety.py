@@ -79,7 +79,7 @@ class Safety:
             cycle: The same as `watch` was given.
             target: (A,) in the actuators' units.
             action: (A,), where the target comes from a policy.
-            observation: What the policy saw.
+            observation: Input of the policy.
 
         Returns:
             The state with the target that may be sent in `target`; None there, and a reason, after a trip.
@@ -143,7 +143,7 @@ def _reread(state: State, cycle: Cycle) -> dict[str, Reading]:
 
 
 def _rotated(limits: Limits, state: State, cycle: Cycle) -> State:
-    """The state with what gyro and orientation tell of the last rotation; after a gap they begin anew."""
+    """The state with the last rotation by gyro and orientation; after a gap they begin anew."""
     now, before = cycle.measured, state.attitude
     if now.orientation is None or now.gyro is None or not np.isfinite([*now.orientation, *now.gyro, now.time]).all():
         return state

@@ -8,7 +8,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.robot.derivation.ends import FINGERS
-from sim2real.contract.contract import Contract
+from sim2real.contract.contract import UNSTATED_SPEED, Contract
 from sim2real.robots.base import Measurement
 
 
@@ -27,9 +27,8 @@ class SafetyConfig:
     overspeed_cycles: int = 2
     """Control cycles in a row; a swinging leg may peak for one, after a lost command."""
     effort: float = 1.0
-    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips; not where the contract has
-    a whole step, whose servos are as stiff as an arm's: they keep their own limits, and are only braked near top
-    speed."""
+    """Fraction of each actuator's largest effort that a target may ask of its servo. Clips; not of a stiff servo, such
+    as an arm's, see `stiffness_of`: it keeps its own limit, and is only braked near top speed."""
     rate: float = 1.0
     """Fraction of each actuator's largest rate at which targets may move. Clips."""
     workspace: tuple[tuple[float, float], ...] | None = None
@@ -99,12 +98,12 @@ class Limits:
     effort: np.ndarray
     """(A,) N m."""
     lead: np.ndarray
-    """(A,) rad by which the target of a stiff servo may be ahead of a joint near its top speed: what its largest effort
-    takes, and the way of a control period; inf where `effort` bounds it."""
+    """(A,) rad by which the target of a stiff servo, see `stiffness_of`, may be ahead of a joint near its top speed:
+    what its largest effort takes, and the way of a control period; inf where `effort` bounds it."""
     driven: np.ndarray
-    """(A,) index of the joint, -1 of none."""
+    """(A,) index of the joint, -1 for none."""
     driver: np.ndarray
-    """(n,) actuator whose target tells a joint to move; -1 of none, and of fingers, which what they hold may hold."""
+    """(n,) actuator whose target moves a joint; -1 for none, and for fingers, which a held object may block."""
     axis: np.ndarray
     """(A,) 0, 1 or 2 where the actuator is a place along x, y or z in the world, as a setpoint of a drone; else -1."""
     joint_names: tuple[str, ...]
@@ -131,10 +130,8 @@ class Limits:
         lower[servo] = np.maximum(lower[servo], (low + margin)[driven[servo]])
         upper[servo] = np.minimum(upper[servo], (high - margin)[driven[servo]])
         period = contract.period
-        stiff = servo & (contract.step is not None) & (contract.row("stiffness") > 0)
-        lead = np.full(len(driven), np.inf)
-        reach = contract.row("max_effort")[stiff] / contract.row("stiffness")[stiff]
-        lead[stiff] = reach + contract.joint_row("max_velocity")[driven[stiff]] * period
+        stiff, reach, way = stiffness_of(contract)
+        lead = np.where(stiff, reach + way, np.inf)
         box = contract.workspace if config.workspace is None else config.workspace
 
         def chosen(value: float | None, default: float) -> float:
@@ -149,11 +146,7 @@ class Limits:
             step=config.rate * contract.row("max_rate") * period,
             stiffness=np.where(servo, contract.row("stiffness"), 0.0),
             damping=np.where(servo, contract.row("damping"), 0.0),
-            # A stiff arm's servo gives all it has at a few milliradians, less than it moves in a period: targets held
-            # within those would hold it back. Its own limit does that better, in training as on the robot.
-            effort=config.effort * contract.row("max_effort")
-            if contract.step is None
-            else np.full(len(driven), np.inf),
+            effort=np.where(stiff, np.inf, config.effort * contract.row("max_effort")),
             lead=lead,
             driven=driven,
             driver=_drivers(joints, driven),
@@ -172,7 +165,7 @@ class Limits:
         )
 
     def pose(self, measured: Measurement) -> np.ndarray:
-        """(A,) where the actuators are, in terms of their targets; NaN where nothing measures that, as of rotors."""
+        """(A,) where the actuators are, in terms of their targets; NaN where nothing measures that, as for rotors."""
         pose = np.full(len(self.names), np.nan)
         for index, values in ((self.driven, measured.joint_pos), (self.axis, measured.position)):
             if values is not None:
@@ -180,8 +173,25 @@ class Limits:
         return pose
 
 
+def stiffness_of(contract: Contract) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(A,) bool, stiff servos; (A,) rad, errors at which servos give their largest effort; (A,) rad, ways of a period.
+
+    A stiff servo, such as an arm's, gives its largest effort at an error that is less than its joint moves in a control
+    period at top speed: targets within that error would hold it back. Its own limit does that better, in training as on
+    the robot.
+    """
+    joints = [joint.name for joint in contract.joints]
+    speeds = contract.joint_row("max_velocity")
+    kp, most = contract.row("stiffness"), contract.row("max_effort")
+    servo = np.array([bool(a.joint) for a in contract.actuators]) & (kp > 0)
+    speed = np.array([speeds[joints.index(a.joint)] if a.joint else np.inf for a in contract.actuators], float)
+    reach = np.where(servo, most / np.where(kp > 0, kp, 1.0), np.inf)
+    way = np.where(np.isfinite(speed), speed, UNSTATED_SPEED) * contract.period
+    return servo & (reach < way), reach, np.where(np.isfinite(speed), way, np.inf)
+
+
 def _drivers(joints: list[str], driven: np.ndarray) -> np.ndarray:
-    """(n,) actuator of each joint, -1 of none and of what its name says is a finger."""
+    """(n,) actuator of each joint, -1 for none and for what is a finger by its name."""
     drivers = np.full(len(joints), -1)
     for actuator, joint in enumerate(driven):
         if joint >= 0 and not any(word in joints[joint].lower() for word in FINGERS):

@@ -13,11 +13,11 @@ import numpy as np
 
 from embodied.errors import listing
 from sim2real.deployment.safety_limits import Limits
-from sim2real.deployment.terms import UP, rotate_inverse
+from sim2real.robots.attitude import UP, rotate_inverse
 from sim2real.robots.base import PARTS, Measurement
 
 JOINT_PARTS = frozenset({"joint_pos", "joint_vel", "joint_torque"})
-"""Parts that may stand still in a healthy robot, as long as nothing tells its joints to move."""
+"""Parts that may stand still in a healthy robot, as long as its joints are not commanded to move."""
 
 NOT_UNIT = 0.1  # by which a quaternion's length may differ from 1: more than rounding to 9 bits, less than garbage
 
@@ -30,7 +30,7 @@ class Reading:
     since: float
     """s."""
     travel: float
-    """`State.travel` at that time; of an encoder that of its joint's target."""
+    """`State.travel` at that time; for an encoder, the way of its joint's target."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Cycle:
     missed: bool = False
     """Whether the cycle before ended after its deadline."""
     stop: str = ""
-    """Why an operator stops the robot; empty: does not."""
+    """Why an operator stops the robot; empty: no stop."""
 
 
 Check = Callable[[Limits, State, Cycle], str]
@@ -141,7 +141,7 @@ def moving(limits: Limits, state: State, cycle: Cycle) -> str:
 
 
 def turning(limits: Limits, state: State, cycle: Cycle) -> str:
-    """No single encoder repeats itself while its joint is told to move; fingers may be held by what they hold."""
+    """No single encoder repeats itself while its joint is commanded to move; a held object may block fingers."""
     for name, encoder, driver in zip(limits.joint_names, state.encoders, limits.driver, strict=False):
         still = cycle.now - encoder.since
         if driver < 0 or state.travels is None or still <= limits.max_frozen:
@@ -185,7 +185,7 @@ def not_racing(limits: Limits, state: State, cycle: Cycle) -> str:
 
 
 def agreeing(limits: Limits, state: State, cycle: Cycle) -> str:
-    """Gyro and orientation tell of the same rotation: units, signs, axes and the order of quaternions are right."""
+    """Gyro and orientation show the same rotation: units, signs, axes and the order of quaternions are right."""
     del cycle
     if not state.turns:
         return ""
@@ -234,7 +234,7 @@ def upright(limits: Limits, state: State, cycle: Cycle) -> str:
     if not abs(length - 1) <= NOT_UNIT:
         return f"the orientation is no rotation: a quaternion of length {length:.3g}"
     tilt = math.acos(min(max(float(rotate_inverse(quat / length, UP)[2]), -1.0), 1.0))
-    # Of drones that may fly on their back the limit is pi, which rounding must not exceed.
+    # For drones that may fly on their back the limit is pi, which rounding must not exceed.
     return "" if tilt <= limits.max_tilt + 1e-6 else f"tilted by {math.degrees(tilt):.0f} degrees"
 
 

@@ -1,1 +1,1 @@
-"""Where a policy fails: statistics over the initial states of its episodes, and a page of them."""
+"""Failures of a policy: statistics over the initial states of its episodes, and a page of them."""

@@ -1,4 +1,4 @@
-"""Which starts a policy fails from: what tells them apart, how risky each is, and which few are worth a demonstration.
+"""Initial states from which a policy fails: what distinguishes them, the risk of each, and a few to demonstrate.
 
 Pure functions of numbers: (K, F) features of K starts and (K,) whether the policy failed.
 """
@@ -17,7 +17,7 @@ from embodied.storage.trees import path_name
 
 BINS = 5  # quantile bins of a feature, in which failures are counted
 SHUFFLES = 200  # of the outcomes, to know what chance does
-SIGNIFICANT = 0.01  # share of shuffles that may tell as much as the outcomes do, corrected for the number of features
+SIGNIFICANT = 0.01  # share of shuffles that may inform as much as the outcomes, corrected for the number of features
 TELLING = 3  # features of which a map is made at most: neighbours in more dimensions are far away
 NEIGHBOURS = 24  # starts over which a risk is averaged: at one half its standard error is 0.1
 
@@ -26,12 +26,12 @@ COORDINATES = {
     "qpos": ((".x", ".y", ".z", ".qw", ".qx", ".qy", ".qz"), (".qw", ".qx", ".qy", ".qz"), ONE, ONE),
     "qvel": ((".vx", ".vy", ".vz", ".wx", ".wy", ".wz"), (".wx", ".wy", ".wz"), ONE, ONE),
 }
-"""What the entries of a free joint, a ball, a slide and a hinge are called: MuJoCo's order of joint types."""
+"""Suffixes of the entries of a free joint, a ball, a slide and a hinge: MuJoCo's order of joint types."""
 COORDINATE_UNITS = {
     "qpos": (("m",) * 3 + ("",) * 4, ("",) * 4, ("m",), ("rad",)),
     "qvel": (("m/s",) * 3 + ("rad/s",) * 3, ("rad/s",) * 3, ("m/s",), ("rad/s",)),
 }
-"""Their units, in the same order; none of quaternions."""
+"""Their units, in the same order; none for quaternions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Features:
     values: np.ndarray
     """(K, F) in the start's own units."""
     units: tuple[str, ...] = ()
-    """(F), empty where a number has none or its unit is the task's own business."""
+    """(F), empty where a number has none or only the task knows it."""
 
     def label(self, feature: int) -> str:
         """Name and unit."""
@@ -58,15 +58,15 @@ class Features:
 
 @dataclasses.dataclass(frozen=True)
 class FailureMap:
-    """Where a policy fails."""
+    """Failures of a policy over its initial states."""
 
     features: Features
     failed: np.ndarray
     """(K,) bool."""
     information: np.ndarray
-    """(F,) bits that a feature's bin tells of the outcome, less what chance tells; not below 0."""
+    """(F,) bits of information of a feature's bin about the outcome, less those by chance; not below 0."""
     telling: tuple[int, ...]
-    """The features that tell more than chance, the most telling first; at most `TELLING`."""
+    """Features more informative than chance, the most informative first; at most `TELLING`."""
     risk: np.ndarray
     """(K,) estimated probability of failing from each start."""
 
@@ -97,7 +97,7 @@ def features_of(starts: ResetState[Any], model: mujoco.MjModel) -> Features:
 
 
 def failure_map(features: Features, failed: np.ndarray, seed: int = 0) -> FailureMap:
-    """Find what tells failures from successes, and smooth the outcomes over it.
+    """Find the features that separate failures from successes, and smooth the outcomes over it.
 
     Args:
         features: Of K starts.
@@ -109,7 +109,7 @@ def failure_map(features: Features, failed: np.ndarray, seed: int = 0) -> Failur
     told = _information(bins, failed)
     rng = np.random.default_rng(seed)
     chance = np.stack([_information(bins, rng.permutation(failed)) for _ in range(SHUFFLES)])
-    # Of many features some tell a lot by chance: the most telling one of each shuffle is the bar for all.
+    # Some of many features are informative by chance: the most informative one of each shuffle is the bar for all.
     bar = np.quantile(chance.max(1), 1 - SIGNIFICANT) if ranks.shape[1] else np.inf
     order = np.argsort(-told)
     telling = tuple(int(i) for i in order[:TELLING] if told[i] > bar)
@@ -179,7 +179,7 @@ def _entropy(rate: np.ndarray) -> np.ndarray:
 
 
 def _neighbours(points: np.ndarray) -> np.ndarray:
-    """(K, n) indices of the nearest starts, itself first; all of them where no feature tells anything."""
+    """(K, n) indices of the nearest starts, itself first; all of them where no feature is informative."""
     count = len(points)
     if not points.shape[1]:
         return np.tile(np.arange(count), (count, 1))

@@ -1,4 +1,4 @@
-"""The page of a failure map: how often the policy fails, what tells failures apart, and where they lie."""
+"""The page of a failure map: how often the policy fails, what distinguishes failures, and where they lie."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim2real.failures.failure_map import FailureMap
 
 CELLS = 28  # of the map, along each side
 SIZE, LEFT, TOP, BOTTOM = 560, 64, 14, 40  # px of the map and of its margins
-LOW, HIGH = np.array([34, 130, 96]), np.array([214, 60, 40])  # RGB of risk 0 and 1, told apart by brightness too
+LOW, HIGH = np.array([34, 130, 96]), np.array([214, 60, 40])  # RGB of risk 0 and 1, distinct in brightness too
 CELL = "color:#14181f; padding-left:.5rem; white-space:nowrap"
 MIDDLE = np.array([244, 226, 160])  # RGB of risk one half
 
@@ -48,7 +48,7 @@ def _numbers(found: FailureMap) -> Html:
 
 
 def _features(found: FailureMap) -> Html:
-    """Failure rates over the quantiles of each telling feature."""
+    """Failure rates over the quantiles of each informative feature."""
     if not found.telling:
         return pages.paragraph("Nothing tells more than chance does: failures are everywhere alike, or too few.")
     rows = []
@@ -72,7 +72,7 @@ def _two(above: str, below: str) -> Html:
 
 
 def _map(found: FailureMap, chosen: Sequence[int]) -> Html:
-    """Risk over the two most telling features (over one, and the order of the starts), with every start as a dot."""
+    """Risk over the two most informative features (or one, and the order of the starts), with every start as a dot."""
     axes = [found.features.values[:, i] for i in found.telling[:2]]
     labels = [found.features.label(i) for i in found.telling[:2]]
     if len(axes) == 1:

@@ -1,9 +1,9 @@
 """`ControlGraph`: a control step of a task, from what is measured to what is sent, as the task itself computes it.
 
-    measured, told, remembered -> post_step, observe -> policy -> process_action, apply_action -> targets, remembered
+    sources, commands, state -> post_step, observe -> policy -> process_action, apply_action -> targets, state
 
 The task's own functions are traced, with all its variations left out and random draws at their average: nothing about
-observations or actions is written a second time. Of a team it is the step of one robot.
+observations or actions is written a second time. For a team it is the step of one robot.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ import numpy as np
 from embodied.core.episode import flatten_observation
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
+from embodied.env.steering import with_default
 from embodied.env.vec_env import POLICY
 from embodied.errors import listing
-from sim2real.contract.contract import COMMAND, NEXT, STATE, Measured, Remembered, Source, Told
+from sim2real.contract.contract import COMMAND, NEXT, STATE, Command, Measured, Number, Remembered, Source
 from sim2real.contract.planner import PLANNED
-from sim2real.graphs.from_jax import Argument, inline
+from sim2real.graphs.action_map import ActionMap
 from sim2real.graphs.graph import Builder, Graph, GraphError
-from sim2real.graphs.sources import JOINT_POS, JOINT_VEL, Sources
+from sim2real.graphs.tracing.from_jax import Argument, inline
+from sim2real.graphs.tracing.sources import JOINT_POS, JOINT_VEL, Sources
 
 DRAWS = 64  # episodes that are compared
 ALIKE = 1e-5  # between a number of the state and what is measured when the episode begins
 BEGUN = "deployment.begun"
-"""What is remembered besides the task's state: 0 in the first step, 1 after,"""
+"""Name of a number of the memory: 0 in the first step, 1 after."""
 PREVIOUS = "deployment.last_action"
-"""the policy's last action,"""
+"""Name of the policy's last action in the memory."""
 MEMORY = "deployment.memory"
-"""and what a recurrent policy remembers: its hidden state, zero before the first step."""
+"""Name of a recurrent policy's hidden state in the memory; zero before the first step."""
 ACTION, OBSERVATION, TARGET = "action", "observation", "target"
+MOVED = 0.02  # of the larger of 1 and a number: by which measurements and state are moved to see what a target needs
 
 
 class Policy(Protocol):
-    """What puts a policy into a graph."""
+    """Translation of a policy into nodes of a graph."""
 
     @property
     def memory(self) -> int:
@@ -47,7 +50,7 @@ class Policy(Protocol):
         ...
 
     def __call__(self, build: Builder, given: Sequence[int], /) -> Sequence[int]:
-        """From the nodes of an observation, and of what is remembered, to the action in [-1, 1], and to that then."""
+        """From the nodes of an observation and of the memory to those of the action in [-1, 1] and the next memory."""
         ...
 
 
@@ -55,16 +58,16 @@ class Policy(Protocol):
 class ControlGraph:
     """The step of one robot.
 
-    Inputs of the graph are `sources` by their names, `command.NAME` and `state.NAME` of what is told and remembered,
-    and `planned.action` where no policy was put in; outputs `target`, `observation`, `action` and `state.NAME:next`,
-    as the next step takes it.
+    Inputs of the graph are `sources` by their names, `command.NAME` and `state.NAME` of commands and of what is
+    remembered, and `planned.action` where no policy was put in; outputs `target`, `observation`, `action` and
+    `state.NAME:next`, as the next step takes it.
     """
 
     graph: Graph
     sources: tuple[Source, ...]
     joints: tuple[str, ...]
     """Of the sources `joint_pos` and `joint_vel`."""
-    told: tuple[Told, ...]
+    commands: tuple[Command, ...]
     remembered: tuple[Remembered, ...]
 
     @classmethod
@@ -75,40 +78,86 @@ class ControlGraph:
         joints: Sequence[str] = (),
         limits: tuple[np.ndarray, np.ndarray] | None = None,
         group: str = POLICY,
+        first: FirstTrace | None = None,
     ) -> ControlGraph:
         """Trace a task.
 
         Args:
             task: With or without variations.
             policy: Put in between; None: the action is an input of the graph.
-            joints: Hinges and slides to measure though nothing is computed of them.
+            joints: Hinges and slides to measure though nothing is computed of them; they come first.
             limits: (A,) and (A,), smallest and largest target; MuJoCo clips them likewise.
             group: Observation group that the policy reads.
+            first: Of this task and group, if it has been traced before.
 
         Raises:
-            GraphError: something in it has no translation, or differs between episodes and nobody tells it.
+            GraphError: something in it has no translation, or differs between episodes without being an input.
+        """
+        first = first or FirstTrace.of(task, group)
+        task = first.task
+        known = Sources(task.model, [*dict.fromkeys([*joints, *first.joints])])
+        return _Step(task, policy, draws_of(task), known, first.fixed, limits, group).result()
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstTrace:
+    """Facts about a task's control step that its graph and its contract are made from."""
+
+    task: Task[Any]
+    """Without variations."""
+    fixed: Mapping[str, np.ndarray]
+    """Fields of the state that no step changes and that are alike in every episode."""
+    joints: tuple[str, ...]
+    """Hinges and slides that something is computed from, in the model's order."""
+    action_map: ActionMap
+
+    @classmethod
+    def of(cls, task: Task[Any], group: str = POLICY) -> FirstTrace:
+        """Trace a task without a policy: its constants and its joints are the same whatever acts.
+
+        Raises:
+            GraphError: something in it has no translation.
         """
         plain = nominal(task)
-        draws = draws_of(plain)
-        first = _Step(plain, None, draws, Sources(plain.model), {}, limits, group)
-        fixed = first.constants()  # these and the joints are the same whatever acts
-        used = first.closed(whole=())[0].kept
-        names = Sources(plain.model).joints
-        needed = {names[place] for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())} | set(joints)
-        return _Step(plain, policy, draws, Sources(plain.model, [*needed]), fixed, limits, group).result()
+        step = _Step(plain, None, draws_of(plain), Sources(plain.model), {}, None, group)
+        used = step.closed(whole=())[0].kept
+        names = step.sources.joints
+        places = {int(place) for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())}
+        joints = tuple(names[place] for place in sorted(places))
+        return cls(plain, step.constants(), joints, step.action_map())
 
 
 def nominal(task: Task[Any]) -> Task[Any]:
-    """A task of which nothing optional varies."""
+    """A task of which nothing optional varies, as a robot runs it."""
+    task = task.deployed
     optional = any(term.optional for term in task.terms)
     return task.rebuilt(left_out=("all",)) if optional else task
 
 
 @functools.lru_cache(maxsize=2)
+def jitted_reset(task: Task[Any]) -> Callable[[Any], ResetState[Any]]:
+    """`task.reset` of a `PRNGKey`, compiled once; commands that the task leaves out have their default."""
+
+    def reset(key: Any) -> ResetState[Any]:
+        start = task.reset(key)
+        return dataclasses.replace(start, task_state=with_commands(task, start.task_state))
+
+    return jax.jit(reset)
+
+
+def with_commands(task: Task[Any], state: Any) -> Any:
+    """A state in which fields of `task.commands` that are None have the default of `task.command_ranges`."""
+    for field in task.commands:
+        if ranges := [command for command in task.command_ranges if command.field == field]:
+            state = with_default(state, field, ranges)
+    return state
+
+
+@functools.lru_cache(maxsize=2)
 def draws_of(task: Task[Any]) -> list[ResetState[Any]]:
-    """How `DRAWS` episodes begin; kept, for whoever describes and proves a task asks for them again."""
-    drawn = jax.device_get(jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.PRNGKey(0), DRAWS)))
-    return [jax.tree.map(lambda leaf, i=i: leaf[i], drawn) for i in range(DRAWS)]
+    """First states of `DRAWS` episodes; cached, since a task's description and its check both read them."""
+    reset = jitted_reset(task)
+    return [jax.device_get(reset(key)) for key in jax.random.split(jax.random.PRNGKey(0), DRAWS)]
 
 
 def first_draw(task: Task[Any]) -> ResetState[Any]:
@@ -153,7 +202,7 @@ class _Step:
         task, build, key = self.task, self.build, jax.random.PRNGKey(0)
         world = self.sources.world(build)
         agents = task.agents or 1
-        size = task.action_size
+        size = self.size = task.action_size
         shape = task.action_shape
         self.previous = build.input(STATE + PREVIOUS, size)
         before = self._of_team(self.previous, agents, shape)
@@ -206,7 +255,7 @@ class _Step:
         return jax.tree.unflatten(self.tree, leaves)
 
     def _nodes(self, state: Any) -> list[int]:
-        """Nodes of a state's leaves; what is told stays as it was told."""
+        """Nodes of a state's leaves; commands stay as they were given."""
         leaves = jax.tree.leaves(state)
         return [
             own if name in self.task.commands else leaf
@@ -216,7 +265,7 @@ class _Step:
     def _first_step(self, after: Sequence[int]) -> list[int]:
         """The state that is observed: before the first action nothing has passed.
 
-        What differs from episode to episode and does not depend on what it was before is computed then, too.
+        Fields that differ between episodes and do not depend on their former value are computed then, too.
         """
         build = self.build
         begun = build.input(STATE + BEGUN, 1)
@@ -247,7 +296,7 @@ class _Step:
     def closed(self, whole: Iterable[str]) -> tuple[Graph, dict[str, np.ndarray]]:
         """The graph with all that it has to remember; and name -> places of what is left of each field.
 
-        Inputs in `whole` are asked for as they are, if anything of them is needed.
+        Inputs in `whole` stay as they are, if anything of them is needed.
         """
         build = self.build
         kept: dict[str, np.ndarray] = {}
@@ -260,6 +309,26 @@ class _Step:
                 return graph, kept
             kept = now
 
+    def action_map(self) -> ActionMap:
+        """Map from actions to targets, for a step without a policy."""
+        graph = self.build.graph({TARGET: self.target})
+        start = {**self._measured_in(self.draws[0]), STATE + PREVIOUS: np.zeros(self.task.action_size)}
+        for name, values in self.drawn.items():
+            start[COMMAND + name] = start[STATE + name] = values[0].reshape(-1)
+        constants, rng = {STATE + name for name in self.constants()}, np.random.default_rng(0)
+        inputs: list[dict[str, np.ndarray]] = [{}, {}]
+        for name in graph.inputs.keys() - {PLANNED}:
+            value = start.get(name, np.zeros(1))[graph.kept[name]].astype(float)
+            moved = MOVED * np.maximum(1.0, np.abs(value)) * rng.standard_normal(value.shape)
+            inputs[0][name], inputs[1][name] = value, value + (0.0 if name in constants else moved)
+        used = graph.kept.get(PLANNED, np.zeros(0, int))
+
+        def run(action: np.ndarray, row: Mapping[str, np.ndarray]) -> np.ndarray:
+            planned = {PLANNED: action[used]} if len(used) else {}
+            return graph.run(**row, **planned)[TARGET].astype(float)
+
+        return ActionMap.of(functools.partial(run, row=inputs[0]), functools.partial(run, row=inputs[1]), self.size)
+
     def _next(self, name: str, places: np.ndarray) -> int:
         if name == BEGUN:
             return self.build.constant(1.0)
@@ -270,7 +339,7 @@ class _Step:
         return self.build.take(self.after[name], places)
 
     def _reading(self, begin: np.ndarray) -> Measured | None:
-        """What is measured that numbers (draws,) of the state are, or follow in proportion."""
+        """Measured number that a number (draws,) of the state equals or depends on linearly; None: there is none."""
         same = np.flatnonzero(np.abs(self.measured - begin[:, None]).max(0) < ALIKE)
         if len(same):
             return Measured(*self.readings[same[0]])
@@ -293,24 +362,25 @@ class _Step:
     @functools.cached_property
     def measured(self) -> np.ndarray:
         """(draws, numbers) what is measured when episodes begin."""
-        rows = []
-        for draw in self.draws:
-            world = World.posed(self.task.model, draw.qpos, draw.qvel, draw.mocap_pos)
-            values = self.sources.values(*(np.asarray(part) for part in (world.qpos, world.qvel, world.sensordata)))
-            rows.append(np.concatenate([values[name] for name in self.sources.known]))
-        return np.array(rows)
+        rows = [self._measured_in(draw) for draw in self.draws]
+        return np.array([np.concatenate([values[name] for name in self.sources.known]) for values in rows])
+
+    def _measured_in(self, draw: ResetState[Any]) -> dict[str, np.ndarray]:
+        """Every source as an episode begins."""
+        world = World.posed(self.task.model, draw.qpos, draw.qvel, draw.mocap_pos)
+        return self.sources.values(*(np.asarray(part) for part in (world.qpos, world.qvel, world.sensordata)))
 
     def result(self) -> ControlGraph:
         graph, kept = self.closed(self.sources.known)
-        told = [
-            self._told(name, graph.kept[COMMAND + name])
+        commands = [
+            self._command(name, graph.kept[COMMAND + name])
             for name in self.task.commands
             if COMMAND + name in graph.inputs
         ]
         remembered = [self._remembered(name, places) for name, places in kept.items()]
         sources = [source for name, source in self.sources.known.items() if name in graph.inputs]
         self._check_measured(graph, remembered)
-        return ControlGraph(graph, tuple(sources), self.sources.joints, tuple(told), tuple(remembered))
+        return ControlGraph(graph, tuple(sources), self.sources.joints, tuple(commands), tuple(remembered))
 
     def _check_measured(self, graph: Graph, remembered: Sequence[Remembered]) -> None:
         """Raise where the state begins with what no step measures."""
@@ -318,24 +388,33 @@ class _Step:
         if missing:
             raise GraphError(f"{self.task}: its state begins with {listing(missing)}, which its steps do not measure")
 
-    def _told(self, name: str, places: np.ndarray) -> Told:
+    def _command(self, name: str, places: np.ndarray) -> Command:
         example = self.drawn[name][0].reshape(-1)
         some = () if len(places) == example.size else tuple(places.tolist())
-        return Told(name, len(places), self.task.commands[name], _floats(example[places]), some)
+        return Command(name, len(places), self.task.commands[name], _floats(example[places]), some, self._ranges(name))
+
+    def _ranges(self, name: str) -> tuple[Number, ...]:
+        """The numbers of a command, where the task states the range of each; none for a team."""
+        shape = self.drawn[name][0].shape
+        places = [command.index for command in self.task.command_ranges if command.field == name]
+        if self.task.agents is not None or places != [*np.ndindex(*shape)]:
+            return ()
+        own = (command for command in self.task.command_ranges if command.field == name and not command.rotation)
+        return tuple(Number(command.name, command.unit, command.low, command.high) for command in own)
 
     def _remembered(self, name: str, places: np.ndarray) -> Remembered:
         if name in (BEGUN, PREVIOUS, MEMORY):
             return Remembered(name, len(places), _floats(np.zeros(len(places))))
         begin = [value.reshape(-1)[places].astype(float) for value in self.drawn[name]]
         if name in self.task.first_commands:
-            return Remembered(name, len(places), _floats(begin[0]), told=self.task.first_commands[name])
+            return Remembered(name, len(places), _floats(begin[0]), given=self.task.first_commands[name])
         if all(np.array_equal(begin[0], other) for other in begin):
             return Remembered(name, len(places), _floats(begin[0]))
         measured = [self._reading(column) for column in np.array(begin).T]
         if None in measured:
             raise GraphError(
-                f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither told nor "
-                "measured; if somebody tells the robot, name it in the task's `commands`"
+                f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither a command nor "
+                "measured; if an operator gives it, name it in the task's `commands`"
             )
         return Remembered(name, len(places), _floats(begin[0]), tuple(one for one in measured if one))
 

@@ -1,6 +1,6 @@
 """`Graph`: a computation over flat float32 arrays of fixed sizes, small enough to read, to run and to translate.
 
-Every value is a vector. What shapes would say, static index lists do: a slice, a transpose, a broadcast, a squeeze are
+Every value is a vector. Static index lists replace shapes: a slice, a transpose, a broadcast, a squeeze are
 all one operation, `take`. So eleven kinds of node are enough for every task's observations and actions, and each
 has one line of numpy here, one of ONNX in `to_onnx`, one loop of C in `to_c`.
 
@@ -39,15 +39,15 @@ class Op(enum.StrEnum):
     TAKE = "take"
     """Numbers at fixed places: `indices`."""
     LOOKUP = "lookup"
-    """Numbers of the first at the places that the second says."""
+    """Numbers of the first at the places given by the second."""
     REDUCE = "reduce"
     """Each run of `width` numbers to one: sum, max, min or prod."""
     MATMUL = "matmul"
     """(m, k) times (k, n), row by row; `width` is k, and `columns` n."""
     ARGSORT = "argsort"
-    """Of each run of `width` numbers, the places in ascending order; the first of equal ones first."""
+    """Places of each run of `width` numbers in ascending order; the first of equal ones first."""
     FAILED = "failed"
-    """What has no translation; an error only where it is needed."""
+    """Operation without a translation; an error only where it is needed."""
 
 
 UNARY: Mapping[str, Callable[[Vector], Vector]] = {
@@ -112,10 +112,10 @@ class Graph:
     """Name -> its node."""
     outputs: Mapping[str, int]
     kept: Mapping[str, Vector]
-    """Input -> places, int64, of the numbers that are left of what `Builder.input` asked for: it takes these only."""
+    """Input -> places, int64, of the numbers that are left of a requested `Builder.input`: it takes these only."""
 
     def run(self, **inputs: Vector) -> dict[str, Vector]:
-        """Name -> (size,) float32 of every output. Slow and exact: what translations are held against."""
+        """Name -> (size,) float32 of every output. Slow and exact: the reference for translations."""
         values: list[Vector] = []
         with np.errstate(all="ignore"):
             for node in self.nodes:
@@ -165,7 +165,7 @@ class Builder:
     """Makes a graph node by node, and leaves out what need not be computed.
 
     Nodes are numbers. Constants are folded, index lists composed, products with 0 and 1 and sums with 0 taken away.
-    Products with 0 are 0 here even of what is not finite.
+    Products with 0 are 0 here even for factors that are not finite.
     """
 
     def __init__(self) -> None:
@@ -214,10 +214,28 @@ class Builder:
         return self._made(Op.WHERE, size, (condition, yes, no))
 
     def concat(self, parts: Sequence[int]) -> int:
-        parts = [part for part in parts if self.size(part)]
+        parts = self._joined(parts)
         if len(parts) == 1:
             return parts[0]
         return self._made(Op.CONCAT, sum(self.size(part) for part in parts), tuple(parts))
+
+    def _joined(self, parts: Sequence[int]) -> list[int]:
+        """Parts without empty ones; numbers of the same node that follow each other are one part."""
+        runs: list[tuple[int, list[Vector]]] = []
+        for part in (inner for outer in parts for inner in self._parts(outer)):
+            node = self.nodes[part]
+            source, places = (node.inputs[0], node.indices) if node.op is Op.TAKE else (part, np.arange(node.size))
+            assert places is not None
+            if runs and runs[-1][0] == source:
+                runs[-1][1].append(places)
+            else:
+                runs.append((source, [places]))
+        return [self.take(source, np.concatenate(places)) for source, places in runs]
+
+    def _parts(self, part: int) -> Sequence[int]:
+        """A node's own parts where it is a concatenation; none for an empty one."""
+        node = self.nodes[part]
+        return node.inputs if node.op is Op.CONCAT else (part,) if node.size else ()
 
     def take(self, x: int, indices: Vector | Sequence[int]) -> int:
         indices = np.asarray(indices, np.int64).reshape(-1)
@@ -253,7 +271,7 @@ class Builder:
         return self._made(Op.ARGSORT, self.size(x), (x,), width=width)
 
     def graph(self, outputs: Mapping[str, int], whole: Iterable[str] = ()) -> Graph:
-        """What these outputs need and nothing else, down to single numbers of inputs.
+        """Graph of these outputs and of what they need, down to single numbers of inputs.
 
         Args:
             outputs: Name -> node.

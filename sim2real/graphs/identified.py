@@ -1,4 +1,4 @@
-"""A policy of many tasks as a policy of one of them: what it has to be told is a constant."""
+"""A policy of many tasks as a policy of one of them: the code of the task is a constant."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class _Identified(nn.Module):
 
 
 class IdentifiedPolicy(Policy):
-    """A policy that was told which of several tasks it has."""
+    """A policy of several tasks, fixed to one of them."""
 
     def __init__(self, policy: Policy, code: Tensor) -> None:
-        """Tell it by the code (size,) with which its observations end."""
+        """Fix the task by the code (size,) with which its observations end."""
         told = code.to(policy.network.observation_mean)
         super().__init__(_Identified(policy.network, told), policy.config, policy.group)  # type: ignore[arg-type]
         self._told = len(code)

@@ -1,6 +1,6 @@
 """Sensors that follow from joint positions: where a part of a robot with a fixed base is, by forward kinematics.
 
-A robot measures its joints, not the place of its hand: what the task's sensors say of that is computed in the graph.
+A robot measures its joints, not the place of its hand: the task's sensors of that are computed in the graph.
 """
 
 from __future__ import annotations

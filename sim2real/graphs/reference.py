@@ -1,4 +1,4 @@
-"""A control step by the task's own functions in JAX and the policy in torch: what every translation is held against."""
+"""A control step by the task's own functions in JAX and the policy in torch: the reference for every translation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from embodied.core.task import Task
 from embodied.core.world import SensorLayout, World
 from embodied.env.vec_env import POLICY
 from embodied.storage.trees import with_leaves
-from sim2real.bundles.step.golden import around
 from sim2real.contract.contract import COMMAND, STATE, Step
 from sim2real.graphs.control import BEGUN, MEMORY, PREVIOUS, draws_of, nominal
+from sim2real.graphs.golden import around
 from sim2real.graphs.graph import Graph
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.tracing.sources import Sources
 
 SPEEDS = 0.1  # rad/s or m/s, spread of joint velocities
 
@@ -38,7 +38,7 @@ class Steps:
 
 
 def averaged(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function in JAX whose random draws are what they are on average, as `from_jax` takes them."""
+    """A function in JAX whose random draws have their mean, as `from_jax` takes them."""
 
     def run(*arguments: Any) -> Any:
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
@@ -116,7 +116,7 @@ class Reference:
     def steps(self, count: int, seed: int = 1) -> Steps:
         """Control steps around an episode's start; the first is that start, with what it remembers begun.
 
-        What is measured, told and remembered lies within 2 % of the larger of 1 and the number (standard deviation),
+        Sources, commands and state lie within 2 % of the larger of 1 and the number (standard deviation),
         joint velocities within 0.1 rad/s or m/s.
         """
         rng, reset = np.random.default_rng(seed), self._reset
@@ -126,9 +126,9 @@ class Reference:
         worlds = sensed_worlds(self.task.model, qpos, qvel, reset.mocap_pos)
         values = self._sources.values(*worlds)
         given = {source.name: values[source.name] for source in self.step.sources}
-        told = {COMMAND + one.name: one.example for one in self.step.told}
+        commands = {COMMAND + one.name: one.example for one in self.step.commands}
         kept = {STATE + one.name: one.begin for one in self.step.remembered}
-        for name, values in {**told, **kept}.items():
+        for name, values in {**commands, **kept}.items():
             fixed = self._is_whole(name.partition(".")[2])
             given[name] = np.tile(values, (count, 1)) if fixed else around(rng, np.array(values, float), count)
         if STATE + BEGUN in given:
@@ -157,9 +157,9 @@ class Reference:
 
     def _sensed(self, qpos: Any, qvel: Any, sensordata: Any, given: Any) -> tuple[Any, Any]:
         world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
-        told = self._given(given, COMMAND)
-        before = with_numbers(with_numbers(self._base, self._given(given, STATE)), told)
-        after = with_numbers(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), told)
+        commands = self._given(given, COMMAND)
+        before = with_numbers(with_numbers(self._base, self._given(given, STATE)), commands)
+        after = with_numbers(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), commands)
         begun = given[STATE + BEGUN][0] > 0
         state = jax.tree.map(lambda old, new: jnp.where(begun, new, old), before, after)
         observed = flatten_observation({POLICY: self.task.observe(world, state, key)[POLICY]}, self.task.agents)[POLICY]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -28,6 +28,13 @@ REDUCE = {
     "max": ("-INFINITY", "r = {0} > r || isnan({0}) ? {0} : r;"),
     "min": ("INFINITY", "r = {0} < r || isnan({0}) ? {0} : r;"),
 }
+SINGLE = (Op.UNARY, Op.BINARY, Op.WHERE)
+FORMS: Mapping[Op, Callable[[str], str]] = {
+    Op.UNARY: lambda name: UNARY[name],
+    Op.BINARY: lambda name: BINARY[name],
+    Op.WHERE: lambda name: "{0} != 0.0f ? {1} : {2}",
+}
+"""Functions of single numbers -> their expression in C, of the function's name."""
 
 
 def identifier(name: str) -> str:
@@ -56,7 +63,10 @@ def wrapped(texts: Iterable[str], indent: str = "    ") -> str:
 
 
 class CText:
-    """The tables and statements that compute a graph's outputs."""
+    """The tables and statements that compute a graph's outputs.
+
+    Functions of single numbers that follow each other share a loop: what no other statement needs is not stored.
+    """
 
     def __init__(self, graph: Graph, inputs: Mapping[str, str]) -> None:
         """Write them.
@@ -73,8 +83,14 @@ class CText:
         self.names = [
             inputs.get(node.name, f"v{i}") if node.op is Op.INPUT else f"v{i}" for i, node in enumerate(graph.nodes)
         ]
+        readers: list[set[int]] = [set() for _ in graph.nodes]
         for i, node in enumerate(graph.nodes):
-            self._node(i, node)
+            for j in node.inputs:
+                readers[j].add(i)
+        for i in graph.outputs.values():
+            readers[i].add(len(graph.nodes))
+        for loop in _loops(graph):
+            self._loop(loop, readers)
 
     def output(self, name: str) -> str:
         """The array of an output."""
@@ -87,31 +103,43 @@ class CText:
             self.tables.append(f"static const {c_type} {name}[{len(texts)}] = {{\n{wrapped(texts)}\n}};")
         return self._tables[kind, key]
 
-    def _node(self, i: int, node: Node) -> None:
-        if node.op is Op.INPUT:
+    def _loop(self, numbers: list[int], readers: list[set[int]]) -> None:
+        """The statement of one node, or of functions of single numbers in one loop."""
+        first = self.graph.nodes[numbers[0]]
+        if first.op is Op.INPUT:
             return
-        if node.op is Op.CONSTANT:
-            assert node.value is not None
-            self.names[i] = self._table("numbers", [number(value) for value in node.value], node.value.tobytes())
+        if first.op is Op.CONSTANT:
+            assert first.value is not None
+            texts = [number(value) for value in first.value]
+            self.names[numbers[0]] = self._table("numbers", texts, first.value.tobytes())
             return
-        self.memory.append(f"static float v{i}[{node.size}];")
-        given = [self.names[j] for j in node.inputs]
-        self.statements.append(self._statement(node, self.names[i], given))
+        kept = [i for i in numbers if not readers[i] <= {*numbers}]
+        self.memory += [f"static float v{i}[{self.graph.nodes[i].size}];" for i in kept]
+        if first.op not in SINGLE:
+            given = [self.names[j] for j in first.inputs]
+            self.statements.append(self._statement(first, self.names[numbers[0]], given))
+            return
+        lines = []
+        for i in numbers:
+            node = self.graph.nodes[i]
+            value = FORMS[node.op](node.name).format(*(self._at(node, j, numbers) for j in node.inputs))
+            local = any(reader in numbers for reader in readers[i])
+            lines += [f"const float w{i} = {value};"] if local else []
+            lines += [f"v{i}[i] = {f'w{i}' if local else value};"] if i in kept else []
+        head = f"for (i = 0; i < {first.size}; i++)"
+        body = "\n        ".join(lines)
+        self.statements.append(f"{head} {body}" if len(lines) == 1 else f"{head} {{\n        {body}\n    }}")
 
-    def _at(self, node: Node, number: int, given: list[str]) -> str:
-        single = self.graph.nodes[node.inputs[number]].size == 1 and node.size > 1
-        return f"{given[number]}[{0 if single else 'i'}]"
+    def _at(self, node: Node, source: int, loop: list[int]) -> str:
+        """One number of a node's input within a loop."""
+        if source in loop:
+            return f"w{source}"
+        single = self.graph.nodes[source].size == 1 and node.size > 1
+        return f"{self.names[source]}[{0 if single else 'i'}]"
 
     def _statement(self, node: Node, out: str, given: list[str]) -> str:
         loop = f"for (i = 0; i < {node.size}; i++) "
-        at = [self._at(node, number, given) for number in range(len(given))] if node.op is not Op.CONCAT else []
         match node.op:
-            case Op.UNARY:
-                return f"{loop}{out}[i] = {UNARY[node.name].format(*at)};"
-            case Op.BINARY:
-                return f"{loop}{out}[i] = {BINARY[node.name].format(*at)};"
-            case Op.WHERE:
-                return f"{loop}{out}[i] = {at[0]} != 0.0f ? {at[1]} : {at[2]};"
             case Op.CONCAT:
                 lines, start = [], 0
                 for j, name in zip(node.inputs, given, strict=True):
@@ -147,17 +175,44 @@ class CText:
         return f"{loop}{out}[i] = {given}[{table}[i]];"
 
 
+def _loops(graph: Graph) -> list[list[int]]:
+    """Numbers of nodes: each alone, or functions of single numbers of one size that follow each other together.
+
+    Inputs and constants come first.
+    """
+    loops: list[list[int]] = []
+    for i, node in enumerate(graph.nodes):
+        if node.op in (Op.INPUT, Op.CONSTANT):
+            loops.append([i])
+    last: list[int] = []
+    for i, node in enumerate(graph.nodes):
+        if node.op in (Op.INPUT, Op.CONSTANT):
+            continue
+        if node.op in SINGLE and last and graph.nodes[last[0]].size == node.size and graph.nodes[last[0]].op in SINGLE:
+            last.append(i)
+            continue
+        last = [i]
+        loops.append(last)
+    return loops
+
+
 HELPERS = {
-    "product": """static void product(const float *a, const float *b, float *out, int rows, int width, int columns) {
-    int r, k, c;
-    for (r = 0; r < rows; r++) {
-        float *row = out + r * columns;
-        for (c = 0; c < columns; c++) row[c] = 0.0f;
-        for (k = 0; k < width; k++) {
-            const float factor = a[r * width + k];
-            const float *line = b + k * columns;
-            for (c = 0; c < columns; c++) row[c] += factor * line[c];
-        }
+    "product": """/* Sums of several columns side by side stay in registers: none waits for another. */
+static inline void side_by_side(const float *a, const float *b, float *out, int width, int columns, const int count) {
+    float sum[16] = {0.0f};
+    int k, c;
+    for (k = 0; k < width; k++, b += columns) {
+        for (c = 0; c < count; c++) sum[c] += a[k] * b[c];
+    }
+    for (c = 0; c < count; c++) out[c] = sum[c];
+}
+
+static void product(const float *a, const float *b, float *out, int rows, int width, int columns) {
+    int r, c;
+    for (r = 0; r < rows; r++, a += width, out += columns) {
+        for (c = 0; columns - c >= 16; c += 16) side_by_side(a, b + c, out + c, width, columns, 16);
+        for (; columns - c >= 4; c += 4) side_by_side(a, b + c, out + c, width, columns, 4);
+        for (; c < columns; c++) side_by_side(a, b + c, out + c, width, columns, 1);
     }
 }
 """,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim2real.bundles.onnx_check import onnx_package
 from sim2real.graphs.graph import Graph, Node, Op
+from sim2real.graphs.onnx_check import onnx_package
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -110,8 +110,11 @@ class _Writer:
                 rows = self._shaped(given[0], (-1, node.width), f"{out}/rows")
                 self.add(REDUCE[node.name], [rows, self.constant([1], np.int64)], out, keepdims=0)
             case Op.MATMUL:
-                left = self._shaped(given[0], (-1, node.width), f"{out}/left")
                 right = self._shaped(given[1], (node.width, node.columns), f"{out}/right")
+                if node.size == node.columns:  # a vector times a matrix is a vector
+                    self.add("MatMul", [given[0], right], out)
+                    return
+                left = self._shaped(given[0], (-1, node.width), f"{out}/left")
                 self._shaped(self.add("MatMul", [left, right], f"{out}/product"), (-1,), out)
             case Op.ARGSORT:
                 rows = self._shaped(given[0], (-1, node.width), f"{out}/rows")

@@ -1,7 +1,7 @@
 """A task on the robot that a calibration found, with what the calibration leaves open drawn anew in every episode.
 
 `train --calibration twin/` is this. What the log decided replaces what the task would draw of the same numbers; all
-else (ground, pushes, sensor noise) varies as the task says.
+else (ground, pushes, sensor noise) varies as in the task.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tasks.locomotion.legged import LeggedTask
 from tasks.manipulation.common.tabletop import Tabletop
 from tasks.manipulation.track_pose import PANDA, TrackPose
 from tasks.swarm.dynamics.quadrotor import Quadrotor
-from tasks.swarm.hover import Hover
+from tasks.swarm.single.hover import Hover
 
 
 def from_file(task: Task[Any], path: Path, width: float = 1.0) -> Task[Any]:
@@ -87,6 +87,11 @@ class Calibrated(TaskWrapper[Any]):
         """s that commands may be late: one control step."""
         return self.timing.control_dt
 
+    @property
+    def deployed(self) -> Task[Any]:
+        """The task on the calibrated model: a real robot has its own delays and encoder errors."""
+        return self.task.deployed
+
     @functools.cached_property
     def terms(self) -> tuple[Term, ...]:
         free = self.calibration.free
@@ -126,7 +131,7 @@ class Calibrated(TaskWrapper[Any]):
     def fields(self, values: Array, own: Mapping[str, Array]) -> dict[str, Array]:
         """MjModel fields of an episode, from those that the task drew."""
         result = written(self.model, self.calibration.estimates, values, own)
-        # Without a width the model itself says the rest, and episodes need none of their own.
+        # Without a width the model itself holds the rest, and episodes need no values of their own.
         return result if self.width else {name: result[name] for name in own}
 
     def parameters(self, values: Array, state: Any) -> dict[str, Any]:
@@ -173,7 +178,7 @@ class CalibratedLegs(CalibratedJoints):
 
 
 class CalibratedOwnArm(CalibratedJoints):
-    """An arm of one's own; fingers that were in the log have no place in its state."""
+    """A user's arm; fingers that were in the log have no place in its state."""
 
     @property
     def robot_name(self) -> str:  # type: ignore[override]

@@ -20,7 +20,7 @@ from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 FORMAT = 1
 FILE = "calibration.json"
 NORMAL = 1.959964  # standard deviations either side that hold 95 % of a normal distribution
-TOLD = 0.3  # of the spread believed before: with a larger standard deviation, over 9 % of the value is that belief
+TOLD = 0.3  # of the prior's spread: with a larger standard deviation, over 9 % of the value is the prior
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Estimate:
     parameter: Parameter
     value: float
     sd: float
-    """Standard deviation, what is assumed of other parameters included; 0 of a parameter that was not estimated."""
+    """Standard deviation, what is assumed of other parameters included; 0 for a parameter that was not estimated."""
     told: bool = True
-    """Whether the log tells it by itself, and not only in a combination that it leaves open (`unidentified`)."""
+    """Whether the log identifies it by itself, and not only in a combination that it leaves open (`unidentified`)."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Estimate:
 
     @property
     def identified(self) -> bool:
-        """Whether the log decided it, and not what was believed before."""
+        """Whether the log decided it, and not the prior."""
         return self.parameter.free and self.told and self.sd <= TOLD * self.parameter.spread
 
     @property
@@ -68,7 +68,7 @@ class OpenLoop:
     """s."""
     windows: int
     before: float
-    """With nominal parameters, in the channel's unit (rad of an orientation)."""
+    """With nominal parameters, in the channel's unit (rad for an orientation)."""
     after: float
     """With calibrated ones."""
     fitted: float
@@ -79,13 +79,13 @@ class OpenLoop:
 
 @dataclasses.dataclass(frozen=True)
 class Direction:
-    """A combination of parameters about which the log says less than was believed before."""
+    """A combination of parameters on which the log holds less information than the prior."""
 
     names: tuple[str, ...]
     shares: tuple[float, ...]
     """In spreads; the sum of all squares is 1."""
     left: float
-    """Standard deviation that the log alone leaves, in those believed before; above 1, inf where it says nothing."""
+    """Standard deviation by the log alone over that of the prior; above 1, inf where the log has no information."""
     scale: bool = False
     """Whether all of them by one factor are the same to the log, as masses, inertias and forces are."""
 
@@ -130,7 +130,7 @@ class Calibration:
     def apply(self, spec: mujoco.MjSpec) -> None:
         """Write the values into a robot's spec, in place; what derives from them follows when it is compiled.
 
-        A delay and encoder biases are no part of a model: whoever simulates the robot reads them here.
+        A delay and encoder biases are no part of a model: simulations of the robot read them here.
 
         Raises:
             UnknownNameError: the spec is of another robot.

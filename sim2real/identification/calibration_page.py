@@ -1,4 +1,4 @@
-"""The report of a calibration: values with their intervals, what the log cannot tell, errors of the twin."""
+"""The report of a calibration: values with their intervals, what the log does not identify, errors of the twin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOWRAP = "white-space: nowrap"
 SMALL = -4  # power of ten below which it is written with the unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 PURE = {Kind.LOSS: "share"}
-"""What numbers without a unit are, where they are not factors of the nominal value."""
+"""Names for numbers without a unit that are not factors of the nominal value."""
 MARGIN = 0.15  # of the measured range, above and below it
 COLOURS = {"measured": "#8a95a5", "nominal": "#d9822b", "calibrated": "#2f6fde"}
 LABELS = (("measured", "measured"), ("nominal", "nominal model"), ("calibrated", "calibrated twin"))
@@ -101,12 +101,12 @@ def values(estimate: Estimate) -> tuple[str, str, str, str]:
 
 
 def _unit(unit: str) -> str:
-    """A unit as it is printed; nothing of a pure number."""
+    """A unit as it is printed; empty for a pure number."""
     return "" if unit == "1" else unit.replace("^2", "²")
 
 
 def _error_unit(channel: str) -> str:
-    """The unit of a channel's errors, which of an orientation are angles."""
+    """The unit of a channel's errors, which for an orientation are angles."""
     return "rad" if channel == "orientation" else _unit(UNITS.get(channel, ""))
 
 
@@ -201,7 +201,7 @@ def _charts(twin: Twin, track: Track) -> list[Html]:
 def _chart(
     output: Output, name: str, column: int, samples: Samples, tracks: tuple[np.ndarray, np.ndarray], timestep: float
 ) -> Html:
-    """One component in the first windows, each in a field of its own: above what it was, below what is wrong of it."""
+    """One component in the first windows, each in a field of its own: above the signal, below its error."""
     count = min(SHOWN, len(samples.measured))
     rows = np.arange(count)[:, None]
     step, part = samples.step[:count], samples.fraction[:count]

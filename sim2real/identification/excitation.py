@@ -15,7 +15,8 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME
-from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, Limits, hung_up, limits_of, need_joints
+from sim2real.contract.contract import UNSTATED_SPEED
+from sim2real.contract.limits import CLEARANCE, Limits, hung_up, limits_of, need_joints
 from sim2real.contract.model_files import is_file
 from sim2real.identification.excitation_signals import Order, Waveform, motion
 from sim2real.logs.log import Channel, Log
@@ -36,7 +37,7 @@ class ExcitationConfig:
     seconds: float = 20.0
     """Duration in s; one after the other (--order each), of each joint."""
     waveform: Waveform = Waveform.CHIRP
-    """What each joint plays: chirp or multisine."""
+    """Excitation signal of each joint: chirp or multisine."""
     order: Order = Order.ALL
     """Which joints move when: all at once, or each in turn."""
     low: float = 0.1
@@ -66,7 +67,7 @@ class ExcitationConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Excitation:
-    """A trajectory, and what the model says will come of it."""
+    """A trajectory, and the model's response to it."""
 
     limits: Limits
     centre: np.ndarray
@@ -112,7 +113,7 @@ def excite(config: ExcitationConfig) -> Excitation:
         less_speed, less_amplitude = trial.too_much(limits, margin)
         if (less_speed == 1).all() and (less_amplitude == 1).all():
             return _described(config, limits, centre, command, trial)
-        # Torque is mostly the price of speed; where gravity is to blame, the amplitude follows slowly.
+        # Torque mostly comes from speed; where gravity causes it, the amplitude follows slowly.
         speed = speed * less_speed
         amplitude = amplitude * less_amplitude * less_speed**0.25
         if amplitude.min() < SMALLEST:
@@ -127,7 +128,7 @@ def excite(config: ExcitationConfig) -> Excitation:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What a trajectory did on the model."""
+    """Response of the model to a trajectory."""
 
     pos: np.ndarray
     """(t, n) rad."""
@@ -222,7 +223,7 @@ def _described(
         "waveform": f"{config.waveform}, {config.order}",
         "band": f"{config.low:g} to {config.high:g} Hz",
         "rate": repr(config.rate),
-        # The limits were checked with these gains; a robot with others moves otherwise.
+        # The limits were checked with these gains; a robot with others moves differently.
         "stiffness": " ".join(f"{value:g}" for value in limits.stiffness),
         "damping": " ".join(f"{value:g}" for value in limits.damping),
     }

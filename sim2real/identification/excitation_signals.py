@@ -12,7 +12,7 @@ TONES = 10  # frequencies of a multi-sine per joint, our choice
 
 
 class Waveform(StrEnum):
-    """What a joint plays."""
+    """Excitation signal of a joint."""
 
     CHIRP = "chirp"
     """A sine whose frequency rises and falls, as many octaves per second throughout."""
@@ -24,7 +24,7 @@ class Order(StrEnum):
     """Which joints move when."""
 
     ALL = "all"
-    """All at once, told apart by where in the band they are."""
+    """All at once, distinguished by where in the band they are."""
     EACH = "each"
     """One after the other, each for the whole time."""
 
@@ -76,7 +76,7 @@ def fade(time: np.ndarray, ramp: float) -> np.ndarray:
 def _chirps(time: np.ndarray, joints: np.ndarray, count: int, band: tuple[float, float]) -> Motion:
     """Once up and down the band in logarithmic steps; joints begin at even distances along this way.
 
-    So at hardly any time do two joints have one frequency, and their responses can be told apart.
+    So two joints hardly ever have the same frequency, and their responses can be separated.
     """
     low, high = band
     way = np.mod((time - time[0])[:, None] / max(time[-1] - time[0], 1e-9) + joints / count, 1.0)

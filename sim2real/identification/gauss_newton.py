@@ -4,8 +4,8 @@
 starts, many times as large, and the intervals of `mujoco.sysid` take all residuals for white and of one variance. So
 this is a minimiser of our own, of the same kind.
 
-All finite differences of an iteration, and all candidate steps, are one batch of simulations each. `covariance` says
-how sure the fit is, with the residual's autocorrelation, `unidentified` what the log cannot tell.
+All finite differences of an iteration, and all candidate steps, are one batch of simulations each. `covariance` is
+the fit's uncertainty, with the residual's autocorrelation, `unidentified` what the log does not identify.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMED = 0.05  # share of a direction, from which a parameter is named in it
 UNTOLD = 0.02  # of the prior's spread, below which it does not matter that the log leaves something open
 MOSTLY = 0.5  # of what is left open of a parameter, above which the rest does not count
 ALIKE = 0.2  # by which relative changes may differ that are one factor
-NOTHING = 1e-10  # squared, below which what a log says is rounding
+NOTHING = 1e-10  # squared, below which a log's information is rounding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,8 +173,8 @@ def covariance(twin: Twin, windows: Windows, fit: Fit) -> np.ndarray:
     """(p, p) of the free parameters, in their units: by the noise, or by what the twin does wrong, whichever is more.
 
     Noise that has nothing to do with the motion is `_by_noise`. What a twin lacks, and commands that were lost, come
-    and go with the motion: that shows where the parts of a log contradict each other, in `_by_parts`. Of each parameter
-    the largest standard deviation counts; correlations are those of the noise.
+    and go with the motion: that shows where the parts of a log contradict each other, in `_by_parts`. The largest
+    standard deviation of each parameter counts; correlations are those of the noise.
     """
     by_noise = _by_noise(twin, windows, fit)
     least = np.diag(by_noise)
@@ -252,8 +252,8 @@ def with_assumed(twin: Twin, fit: Fit, covariance: np.ndarray) -> np.ndarray:
 
     The estimate is linear in what was assumed, with the factor S = -(H + 1)^-1 H_fa. How far that may be off is what
     one step of Gauss-Newton over all parameters would change it by, d, and the covariance V that it then has: the
-    prior where the log does not tell it. So S (V + d d') S' is added. Source: "consider" covariance analysis: Tapley,
-    Schutz and Born, "Statistical Orbit Determination" (2004), section 6.2, with the log's own word on V.
+    prior where the log leaves it open. So S (V + d d') S' is added. Source: "consider" covariance analysis: Tapley,
+    Schutz and Born, "Statistical Orbit Determination" (2004), section 6.2, with V from the log.
     """
     free = len(fit.free)
     jacobian = np.concatenate([fit.jacobian, fit.by_assumed], -1)
@@ -268,18 +268,18 @@ def with_assumed(twin: Twin, fit: Fit, covariance: np.ndarray) -> np.ndarray:
 
 
 def _open(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """(d,) information and (d, p + q) directions of free and assumed parameters, where the log tells less than the
-    prior, least first; then of the others."""
+    """(d,) information and (d, p + q) directions of free and assumed parameters, first those on which the log has less
+    information than the prior, in rising order; then the others."""
     jacobian = np.concatenate([fit.jacobian, fit.by_assumed], -1)
     _, singular, vectors = np.linalg.svd(np.einsum("wmp,wmq->pq", jacobian, jacobian))
     return singular[::-1], vectors[::-1]
 
 
 def told(fit: Fit) -> list[bool]:
-    """Of each free parameter, whether the log tells it by itself.
+    """For each free parameter, whether the log identifies it by itself.
 
-    It does not where most of what is left open of it lies along directions of which the log says less than the prior:
-    then its value is one among many, each right together with others of other parameters.
+    It does not where most of what is left open of it lies along directions with less information than the prior:
+    then many values fit the log, each together with other values of other parameters.
     """
     information, directions = _open(fit)
     parts = directions[:, : len(fit.free)] ** 2 / (1 + information[:, None])
@@ -288,7 +288,7 @@ def told(fit: Fit) -> list[bool]:
 
 
 def unidentified(twin: Twin, fit: Fit) -> tuple[Direction, ...]:
-    """Directions in which the log says less than the prior, least first: singular vectors of the scaled Jacobian.
+    """Directions in which the log informs less than the prior, least first: singular vectors of the scaled Jacobian.
 
     What is assumed is among the names: a scale of masses, inertias and forces is no less open for not being estimated.
     """

@@ -1,4 +1,4 @@
-"""Where a compiled model holds calibrated parameters, so that every episode can have values of its own."""
+"""Places of calibrated parameters in a compiled model, so that every episode can have values of its own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ PLACES: Mapping[Kind, Find] = {
     Kind.STIFFNESS: _gains(("actuator_gainprm", 0, 1.0), ("actuator_biasprm", 1, -1.0)),
     Kind.SERVO_DAMPING: _gains(("actuator_biasprm", 2, -1.0)),
 }
-"""What `parameters.APPLY` writes into a model's description, after it was compiled."""
+"""Fields of a compiled model that hold what `parameters.APPLY` writes into its description."""
 
 
 def written(

@@ -23,7 +23,7 @@ class CalibrationError(EmbodiedError):
 
 
 class Kind(StrEnum):
-    """What a parameter is. All but the last two groups are values in a MuJoCo model."""
+    """Kind of a parameter. All but the last two groups are values in a MuJoCo model."""
 
     MASS = "mass"
     """kg of a body; its inertia scales along, as that of a body of another density."""
@@ -89,12 +89,12 @@ class Parameter:
     """Name of the body, joint or actuator; of several that share the value, a pattern; empty for what the whole robot
     has once."""
     nominal: float
-    """What the model says without any log."""
+    """Value in the model, without any log."""
     lower: float
     upper: float
     spread: float
-    """Standard deviation of what is believed without any log: the prior is normal about `nominal`. It decides nothing
-    that the log tells, and keeps at its nominal value what the log says nothing about."""
+    """Standard deviation of the prior, which is normal about `nominal`. It has no effect on what the log identifies,
+    and keeps at its nominal value what the log does not."""
     unit: str = "1"
     free: bool = True
     """Whether it is estimated; otherwise it stays at `nominal`."""
@@ -127,7 +127,7 @@ class Parameter:
 
     @property
     def start(self) -> float:
-        """Where estimation begins: the nominal value, a little off a bound it may lie on."""
+        """Initial value of the estimation: the nominal value, a little off a bound it may lie on."""
         margin = min(OFF_BOUND * self.spread, (self.upper - self.lower) / 2)
         return min(max(self.nominal, self.lower + margin), self.upper - margin)
 
@@ -136,7 +136,7 @@ COMMANDS = (
     Parameter(Kind.DELAY, "", 0.0, 0.0, 0.05, 0.02, "s"),
     Parameter(Kind.LOSS, "", 0.0, 0.0, 0.5, 0.1),
 )
-"""What happens to the commands of any robot."""
+"""Parameters of the command channel of any robot."""
 
 
 def _body(spec: mujoco.MjSpec, name: str) -> Any:
@@ -286,7 +286,7 @@ APPLY: Mapping[Kind, Callable[[mujoco.MjSpec, str, float], None]] = {
     Kind.STIFFNESS: _set_gain((("gainprm", 0, 1.0), ("biasprm", 1, -1.0))),
     Kind.SERVO_DAMPING: _set_gain((("biasprm", 2, -1.0),)),
 }
-"""How a value enters a model. The other kinds act outside of it: `delay`, `loss`, `encoder_bias`, all of a drone's."""
+"""Setters of values in a model. Other kinds act outside of it: `delay`, `loss`, `encoder_bias`, all of a drone's."""
 INERTIAL = (Kind.MASS, Kind.INERTIA, Kind.COM_X, Kind.COM_Y, Kind.COM_Z)
 """Kinds that change a body's inertia, which must be stated for that."""
 FACTORS = (Kind.STRENGTH, Kind.INERTIA)

@@ -1,6 +1,6 @@
 """Derivative-free search: a scan for the delay, and CMA-ES over all parameters, each population one batch.
 
-A command that changes in steps makes the response to a small change of the delay say little about a larger one, and
+A command that changes in steps makes the response to a small change of the delay uninformative about a larger one, and
 friction makes joints stick: Gauss-Newton from far away can end where neither the delay nor the friction is right. The
 scan costs two batches and is always made. CMA-ES follows PACE (Bjelonic et al., arXiv 2509.06342): parameters scaled
 to [-1, 1] by their bounds, first deviation .5, score the mean squared error; windows start as measured.

@@ -17,7 +17,7 @@ from sim2real.identification.parameters import CalibrationError, Parameter
 from sim2real.logs.log import Channel, Log
 
 DIVERGED = 1e3
-"""Standard deviations that a residual counts at most: what a simulation that blew up is given."""
+"""Largest residual in standard deviations, also that of a simulation that diverged."""
 AROUND = 0.015  # s before and after: a motion of 10 Hz is a cubic that long
 ROWS = 4  # at least on either side, where a channel is slower than that
 
@@ -30,7 +30,7 @@ class Output:
     names: tuple[str, ...]
     """(k) columns compared; those of a rotation are the four of a quaternion."""
     accuracy: float
-    """Standard deviation of the measurement as first assumed, in the channel's unit (rad of a rotation)."""
+    """Standard deviation of the measurement as first assumed, in the channel's unit (rad for a rotation)."""
     rotation: bool = False
     """Whether it is a quaternion, compared by the rotation vector between the two, rad in the body's frame."""
 
@@ -42,7 +42,7 @@ class Output:
 
 @dataclasses.dataclass(frozen=True)
 class Samples:
-    """What was measured of one output in W windows."""
+    """Measurements of one output in W windows."""
 
     measured: np.ndarray
     """(W, K, k)."""
@@ -65,7 +65,7 @@ class Windows:
     samples: tuple[Samples, ...]
     """Of each output."""
     command: Channel
-    """What was commanded, held until the next row."""
+    """Commands, held until the next row."""
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -123,7 +123,7 @@ class Twin(Protocol):
 
     @property
     def start_spread(self) -> np.ndarray:
-        """(x,) how far a start may be from what `starts` says, one standard deviation."""
+        """(x,) standard deviation of a start about the one of `starts`."""
         ...
 
     def stepped(self, timestep: float) -> Twin:
@@ -174,7 +174,7 @@ def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
 def divided(log: Log, twin: Twin, held_out: float, window: float) -> tuple[Log, float, Windows]:
     """The part of a log that can be used, the time (s) from which on it is held out, and the windows of the fit before.
 
-    A deployment goes on to log a robot that was damped and told nothing: only what was commanded can be simulated.
+    A deployment also logs the damped robot, without commands: only what was commanded can be simulated.
 
     Raises:
         CalibrationError: it is too short.
@@ -210,8 +210,8 @@ def commands(windows: Windows, delays: np.ndarray, losses: np.ndarray | None = N
     The mean of a held signal over a step is piecewise linear in the delay, and where command times and delay fall on
     the grid it is the signal itself: so the delay is a continuous parameter with a derivative.
 
-    Of commands of which shares `losses` (N,) are lost, nobody knows which: what acts is their expectation, each command
-    with the probability that it was the last to arrive.
+    Which commands are lost, at shares `losses` (N,), is unknown: what acts is their expectation, each command with the
+    probability that it was the last to arrive.
     """
     pairs = np.stack([delays, np.zeros_like(delays) if losses is None else losses], 1)
     edges = windows.begin[:, None] + windows.timestep * np.arange(windows.steps + 1)
@@ -267,7 +267,7 @@ def rotation_between(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def slices(twin: Twin, windows: Windows) -> list[tuple[slice, int, int]]:
-    """Of each output: where it stands among the M residuals, samples and components."""
+    """For each output: where it stands among the M residuals, samples and components."""
     result, first = [], 0
     for output, samples in zip(twin.outputs, windows.samples, strict=True):
         count, width = samples.step.shape[1], len(output.components)

@@ -1,9 +1,9 @@
 """Delay between two channels of the same motion, and offset and drift between two clocks.
 
-What a servo makes of its command is not the same signal: `sim2real.logs.servo_delay` tells its lag from the delay.
+What a servo makes of its command is not the same signal: `sim2real.logs.servo_delay` separates its lag from the delay.
 
-An estimate says how sure it is: a standard error that holds for coloured noise (it comes from how parts of the log
-disagree), and how much of the response is the source.
+An estimate comes with a standard error that holds for coloured noise (by how parts of the log disagree), and with the
+share of the response that is the source.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FINEST = 2.5e-4  # s, smallest step of the grid on which signals are compared
 
 @dataclasses.dataclass(frozen=True)
 class Delay:
-    """How late a signal is."""
+    """Delay of a signal behind its source."""
 
     seconds: float
     """s, positive where the response is later than its source."""
     stderr: float
     """s, standard error; 95 % lie within 1.96 of it."""
     explained: float
-    """How much of the response is the source: for `shift` their coherence, for `response` R^2 of the fit; 1 at best."""
+    """Share of the source in the response: for `shift` their coherence, for `response` R^2 of the fit; 1 at best."""
     rival: float = 0.0
     """Height of the next best peak of the correlation over the best; near 1 the delay is ambiguous."""
 
@@ -39,7 +39,7 @@ class Delay:
 
 @dataclasses.dataclass(frozen=True)
 class Clock:
-    """How a channel's times differ from another's: theirs = true + offset + drift * true."""
+    """Offset and drift of a channel's clock against another's: theirs = true + offset + drift * true."""
 
     offset: float
     """s at the log's epoch."""
@@ -60,11 +60,11 @@ class Clock:
 def shift(
     source: Channel, response: Channel, max_delay: float = MAX_DELAY, kind: Interpolation = Interpolation.LINEAR
 ) -> Delay:
-    """How much later `response` shows what `source` shows: where the cross-correlation of their derivatives peaks.
+    """Delay of `response` behind `source`: where the cross-correlation of their derivatives peaks.
 
-    Each frequency counts as much as it is coherent, as a maximum-likelihood estimate would have it (Knapp and Carter,
+    Frequencies are weighted by coherence, as in a maximum-likelihood estimate (Knapp and Carter,
     "The generalized correlation method for estimation of time delay", IEEE TASSP 24, 1976); the peak is refined by a
-    parabola on a grid four times as fine as the faster channel. All columns that both have count.
+    parabola on a grid four times as fine as the faster channel. All columns that both have are used.
 
     Args:
         source: The earlier signal.
@@ -103,7 +103,7 @@ class _Cross:
     coherence: np.ndarray
     """(f,) magnitude squared; 0 where it may be chance."""
     weight: np.ndarray
-    """(f,) how much each frequency says about the delay."""
+    """(f,) information of each frequency about the delay."""
 
     @classmethod
     def of(cls, before: np.ndarray, after: np.ndarray, step: float, max_delay: float, nyquist: float) -> _Cross:
@@ -112,7 +112,7 @@ class _Cross:
         Raises:
             LogError: no frequency is coherent.
         """
-        # Twelve pieces or more tell coherence from chance; each is long beside the delay.
+        # Twelve pieces or more separate coherence from chance; each is long beside the delay.
         size = round(max(4 * max_delay, min(2.0, len(before) * step / 12)) / step)
         window = np.hanning(size)[:, None]
         pieces, power = [], np.zeros((2, size // 2 + 1))
@@ -122,7 +122,7 @@ class _Cross:
             power += np.stack([(np.abs(spectrum) ** 2).sum(1) for spectrum in (x, y)])
         cross = np.sum(pieces, axis=0)
         coherence = np.abs(cross) ** 2 / np.maximum(power[0] * power[1], 1e-300)
-        # Of noise alone the estimate is about 1 / pieces; what is not clearly more says nothing.
+        # For noise alone the estimate is about 1 / pieces; what is not clearly more carries no information.
         coherence = np.where(coherence > 4 / len(pieces), np.minimum(coherence, 1 - 1e-6), 0.0)
         omega = 2 * np.pi * np.fft.rfftfreq(size, step)
         # Interpolation leaves images of the signal above half the slower rate, tied to the rows and not to what moved.
@@ -132,7 +132,7 @@ class _Cross:
         return cls(step, omega, np.array(pieces) / np.maximum(np.abs(cross), 1e-300), coherence, weight)
 
     def peak(self, max_delay: float) -> Delay:
-        """Where the weighted correlation is highest."""
+        """Lag of the highest weighted correlation."""
         scores = np.fft.irfft(self.weight * self.pieces.sum(0))
         reach = int(np.ceil(max_delay / self.step)) + 1
         lags = np.arange(-reach, reach + 1)
@@ -165,7 +165,7 @@ def _on_one_grid(source: Channel, response: Channel, kind: Interpolation) -> tup
     start, end = max(part.time[0] for part in parts), min(part.time[-1] for part in parts)
     step = max(min(float(np.median(np.diff(part.time))) for part in parts) / 4, FINEST)
     times = np.arange(start, end, step)
-    # Gaps are bridged by a line, whose derivative says little: at worst they weaken the peak.
+    # Gaps are bridged by a line, whose derivative holds little: at worst they weaken the peak.
     before = at_times(parts[0], times, kind, np.inf).values
     after = at_times(parts[1], times, Interpolation.LINEAR, np.inf).values
     return np.diff(before, axis=0) / step, np.diff(after, axis=0) / step, step

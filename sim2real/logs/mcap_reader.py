@@ -31,7 +31,7 @@ METADATA = "embodied.log"
 TIME = "time"
 """Field of a message that holds its time, s since the log's epoch."""
 UNFINISHED = "unfinished"
-"""Key of `Log.metadata` that says how a file without an end was read."""
+"""Key of `Log.metadata` that notes how a file without an end was read."""
 
 MAX_FILE = 2 << 30  # bytes; an hour of a humanoid's joints at 200 Hz is half of it
 MAX_RECORD = 64 << 20  # bytes of a record, or of a chunk once it is unpacked
@@ -46,10 +46,10 @@ def read(path: str | Path, unfinished: bool = False) -> Log:
     Args:
         path: The file.
         unfinished: Also read a file that lacks its end, because its recorder was killed or it was cut: every chunk that
-            is whole. `Log.metadata` then says so under `unfinished`.
+            is whole. `Log.metadata` then notes it under `unfinished`.
 
     Raises:
-        LogError: says what was found in place of a log.
+        LogError: names what was found in place of a log.
     """
     path = Path(path)
     try:
@@ -188,7 +188,7 @@ def unpacked(records: Iterator[Any]) -> Iterator[Any]:
 
 
 def decompressed(chunk: Chunk) -> bytes:
-    """A chunk's records; never more than the limit, whatever the chunk says of itself.
+    """A chunk's records; never more than the limit, whatever the chunk declares.
 
     Raises:
         LogError: it is longer, or cannot be unpacked.

@@ -22,7 +22,7 @@ SAME = 1e-9  # s; times closer than this are one time that was rounded twice, as
 
 
 class Interpolation(StrEnum):
-    """What a channel was between two of its rows."""
+    """Value of a channel between two of its rows."""
 
     LINEAR = "linear"
     """On the straight line between them: measurements."""

@@ -1,4 +1,4 @@
-"""Dead time of a servo's command, told apart from the servo's own lag.
+"""Dead time of a servo's command, separated from the servo's own lag.
 
 A servo low-passes its command, which a cross-correlation would count as delay. So a second-order servo behind a dead
 time is fitted to each joint. Friction, saturation and loads are no part of that model, and shift the delay a little.
@@ -23,7 +23,7 @@ STARTS = (10.0, 30.0, 80.0)  # rad/s, natural frequencies from which the fit beg
 
 @dataclasses.dataclass(frozen=True)
 class Servo:
-    """How one joint follows its command: q'' = w^2 (gain u(t - delay) + offset - q) - 2 z w q'."""
+    """Response of one joint to its command: q'' = w^2 (gain u(t - delay) + offset - q) - 2 z w q'."""
 
     name: str
     delay: Delay
@@ -59,7 +59,7 @@ def delay_of(servos: tuple[Servo, ...]) -> Delay:
     scatter = float(weights @ (seconds - mean) ** 2 / max(len(servos) - 1, 1))
     return Delay(
         seconds=mean,
-        # Joints that disagree by more than their own errors say that the errors are too small (Birge's ratio).
+        # Joints that disagree by more than their own errors show that the errors are too small (Birge's ratio).
         stderr=float(np.sqrt(max(1.0, scatter) / weights.sum())),
         explained=float(np.average([servo.delay.explained for servo in servos], weights=weights)),
     )

@@ -12,7 +12,7 @@ import numpy as np
 from embodied.errors import EmbodiedError, UnknownNameError
 
 HUES = {"red": 0.0, "orange": 28.0, "yellow": 52.0, "green": 130.0, "cyan": 185.0, "blue": 218.0, "purple": 285.0}
-"""Degrees on the hue circle of names for colours; blocks are told apart by them."""
+"""Degrees on the hue circle of names for colours; they distinguish blocks."""
 WIDTH = 14.0  # degrees to either side that still count as the colour: half the way from orange to yellow is 12
 COLOURFUL = 0.3  # saturation of a pixel that surely belongs to a painted block
 DARK = 0.12  # of 1, value below which a pixel has no hue to speak of

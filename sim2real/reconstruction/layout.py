@@ -27,7 +27,7 @@ PAINT = {
     "purple": (0.55, 0.25, 0.70, 1.0),
 }
 """Colour -> RGBA in which the twin paints it; by eye."""
-DENSITY = 700.0  # kg/m^3, of beech; what a picture cannot say
+DENSITY = 700.0  # kg/m^3, of beech; a picture does not show it
 
 
 def document(found: Sequence[Found]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`Robot`: what deployment asks of a robot, simulated or real."""
+"""`Robot`: the interface of a robot in deployment, simulated or real."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Phase(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class TaskResult:
-    """How a deployment went by the task's own measures."""
+    """Outcome of a deployment by the task's own measures."""
 
     success: bool
     """Solved at the end, and never failed."""
@@ -84,7 +84,7 @@ class Robot(abc.ABC):
     """A robot in the joint and actuator order of a contract.
 
     Times are seconds on the robot's own clock: the computer's monotonic clock for hardware, the simulated time for a
-    robot that does not wait for anybody.
+    simulation that does not run in real time.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Robot(abc.ABC):
 
     @property
     def team(self) -> tuple[Robot, ...]:
-        """All robots of its team, itself among them, which each run a loop of their own; empty of a robot alone."""
+        """All robots of its team, itself among them, which each run a loop of their own; empty for a robot alone."""
         return ()
 
     def now(self) -> float:
@@ -132,5 +132,5 @@ class Robot(abc.ABC):
         """Called in the first cycle of each phase, after its target was sent."""
 
     def task_result(self) -> TaskResult | None:
-        """How the task went during the phase `RUN`; None where nobody can say, as of hardware."""
+        """Outcome of the task in the phase `RUN`; None where it is unknown, as on hardware."""
         return None

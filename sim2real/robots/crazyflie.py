@@ -2,9 +2,9 @@
 
 A policy of rotor thrusts runs in the firmware, as the out-of-tree controller of the exported bundle: rotors cannot be
 commanded by radio at a useful rate. So this driver flies by setpoints. The firmware's own controller takes off and
-lands; the policy takes over for the run, told where to be by position setpoints in the world frame. Those go through
+lands; the policy takes over for the run, with position setpoints in the world frame. Those go through
 the same safety chain as any robot's targets, in m, and come at the control rate, far more often than the firmware's
-commander asks for: it levels the drone after 500 ms without a setpoint and stops the rotors after 2 s
+commander needs: it levels the drone after 500 ms without a setpoint and stops the rotors after 2 s
 (crazyflie-firmware, `commander.h`: COMMANDER_WDT_TIMEOUT_STABILIZE and _SHUTDOWN).
 """
 
@@ -17,12 +17,13 @@ import math
 import threading
 import time
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from embodied.errors import EmbodiedError, listing
-from sim2real.contract.contract import Actuator, Contract, Term
+from sim2real.contract.contract import COMMAND, Actuator, Contract, Term
 from sim2real.robots.base import Measurement, Phase, Robot, RobotError
 
 BLOCKS = {
@@ -99,7 +100,9 @@ def setpoints(contract: Contract, options: CrazyflieOptions, begin: np.ndarray) 
         contract,
         control_hz=options.hz,
         actuators=tuple(actuators),
-        terms=(Term("command", "command", 3, "m"),),
+        rotors=(),
+        terms=(Term("command", 3, "m", "the point to fly to, world frame"),),
+        step=dataclasses.replace(contract.step, sources=(), remembered=(), action_size=3),
         workspace=(x, y, (FLOOR, top)),
         max_tilt=math.radians(options.max_tilt),
     )
@@ -109,26 +112,27 @@ def check_contract(contract: Contract) -> None:
     """Raise a `RobotError` where a bundle is not for a Crazyflie that is flown by points."""
     if contract.robot != ROBOT:
         raise RobotError(f"the bundle is for the robot '{contract.robot}'; expected one for {ROBOT}")
-    if len(contract.workspace) != 3 or len(contract.command) != 3:
+    if len(contract.workspace) != 3 or len(contract.command) != 3 or len(contract.step.commands) != 1:
         raise RobotError(f"'{contract.task}' is not flown by points: its contract has no workspace, or another command")
-    if (units := [actuator.unit for actuator in contract.actuators]) != ["N"] * ROTORS:
-        raise RobotError(f"the bundle commands {listing(units)}; a Crazyflie has {ROTORS} rotors, in N")
+    if len(contract.rotors) != ROTORS:
+        names = listing(actuator.name for actuator in contract.actuators)
+        raise RobotError(f"the bundle commands {names}; a Crazyflie has {ROTORS} rotors")
 
 
 class Setpoints:
-    """What the loop runs instead of the policy on board: a setpoint that goes to the commanded point."""
+    """Stand-in in the loop for the policy on board: a setpoint that goes to the commanded point."""
 
     def __init__(self, contract: Contract, speed: float) -> None:
         self.contract = contract
-        self._step = speed * contract.period
+        self._way = speed * contract.period
         self._aim = contract.row("offset")
 
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """No action, and the next setpoint (3,) in m, world frame."""
-        point = np.clip(observation.astype(float), self.contract.row("lower"), self.contract.row("upper"))
-        way = point - self._aim
-        self._aim = self._aim + way * min(1.0, self._step / max(float(np.linalg.norm(way)), 1e-9))
-        return np.zeros(3), self._aim
+        command = np.asarray(inputs[f"{COMMAND}{self.contract.step.commands[0].name}"], float)
+        way = np.clip(command, self.contract.row("lower"), self.contract.row("upper")) - self._aim
+        self._aim = self._aim + way * min(1.0, self._way / max(float(np.linalg.norm(way)), 1e-9))
+        return {"observation": command, "action": np.zeros(3), "target": self._aim}
 
 
 def connect(contract: Contract, options: CrazyflieOptions) -> Crazyflie:

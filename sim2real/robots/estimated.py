@@ -1,4 +1,4 @@
-"""A robot with somebody's estimator beside it: what it does not measure itself, such as where an object lies."""
+"""A robot with a user's estimator beside it: what it does not measure itself, such as where an object lies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim2real.contract.planner import IMAGE
 from sim2real.robots.base import Measurement, Phase, Robot, RobotError, TaskResult
 
 Estimator = Callable[[Measurement], Mapping[str, Any]]
-"""What it says of a measurement: input of a whole control step -> numbers, `command.NAME`, `state.NAME` and images
+"""Measurement -> inputs of a whole control step by name: numbers, `command.NAME`, `state.NAME` and images
 `image.CAMERA`, (height, width, 3) uint8 RGB, included."""
 
 

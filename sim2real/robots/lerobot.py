@@ -43,7 +43,7 @@ class LeRobotDevice(Protocol):
 
 
 class Units(enum.StrEnum):
-    """What the numbers of a motor mean."""
+    """Unit of a motor's numbers."""
 
     DEGREES = "degrees"
     """Degrees from the calibrated middle."""
@@ -114,7 +114,7 @@ class LeRobot(Robot):
             raise EmbodiedError(f"--reversed names {listing(unknown)}; the motors are {listing(motors)}")
         self._device, self._keys = device, [f"{motor}.pos" for motor in motors]
         self._scale, self._zero = scales(contract, options, motors)
-        planner = None if contract.step is None else contract.step.planner
+        planner = contract.step.planner
         self._cameras = () if planner is None else planner.cameras
         self._last: Measurement | None = None
         self._held: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""Robots by name: what `sim2real.deploy --robot NAME` may be. Each is imported only when it is asked for."""
+"""Robots by name: values of `sim2real.deploy --robot NAME`. Each is imported only when it is used."""
 
 from __future__ import annotations
 

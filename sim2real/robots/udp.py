@@ -37,7 +37,7 @@ TRIPS_KEPT = 100  # round trips among which the fastest sets the clocks
 
 @dataclasses.dataclass(frozen=True)
 class UdpOptions:
-    """Where the bridge is."""
+    """Connection to the bridge."""
 
     address: str = "127.0.0.1:9870"
     """host:port of the bridge."""
@@ -65,7 +65,7 @@ class Udp(Robot):
     name = "udp"
 
     def __init__(self, contract: Contract, options: UdpOptions) -> None:
-        """Begin a session; a `RobotError` where nobody answers, or a bridge of another robot."""
+        """Begin a session; a `RobotError` where no bridge answers, or one of another robot."""
         self._contract, self._options = contract, options
         self._signature = signature(contract)
         self._key, self._challenge = read_key(options.key), 0
@@ -120,7 +120,7 @@ class Udp(Robot):
             self._socket.close()
 
     def _greet(self) -> None:
-        """Say hello until the bridge answers to this session."""
+        """Send HELLO until the bridge answers to this session."""
         end = time.monotonic() + self._options.timeout
         while self._state is None:
             if time.monotonic() > end:
@@ -143,7 +143,7 @@ class Udp(Robot):
         try:
             self._socket.send(pack_command(command, self._key))
         except (ConnectionRefusedError, BlockingIOError):
-            # Nobody listens (yet, or any more), or the queue is full: the same as a lost datagram.
+            # No receiver (yet, or any more), or the queue is full: the same as a lost datagram.
             return
 
     def _receive(self) -> None:
@@ -167,7 +167,7 @@ class Udp(Robot):
                 self._measure_trip(state)
 
     def _measure_trip(self, state: State) -> None:
-        """Of a round trip its length and the difference of the clocks that it shows, both in ns.
+        """Length of a round trip, and the difference of the clocks that it shows, both in ns.
 
         Source: RFC 5905 (NTP), section 8: offset = ((t2 - t1) + (t3 - t4)) / 2, delay = (t4 - t1) - (t3 - t2).
         """

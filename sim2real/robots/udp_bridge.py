@@ -1,7 +1,7 @@
 """The robot's side of docs/udp.md: a bridge between datagrams and anything that is a `Robot`.
 
 A bridge for a vendor's SDK can be this one around a small class with `read`, `write` and `damp`; or be written anew in
-any language after docs/udp.md. It trusts nobody: it has a watchdog and limits of its own.
+any language after docs/udp.md. It does not trust the host: it has a watchdog and limits of its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SILENCE = 1.0  # s without a message of its host after which a session that neve
 
 @dataclasses.dataclass(frozen=True)
 class BridgeOptions:
-    """Where a bridge listens, and when it takes the robot away from its host."""
+    """Address of a bridge, and when it takes the robot away from its host."""
 
     bind: str = "127.0.0.1"
     """Address of the interface to listen at."""
@@ -84,7 +84,7 @@ class Bridge:
         return f"{host}:{port}"
 
     def serve(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Serve until `stop` says so; damps at the end, however it comes."""
+        """Serve until `stop` returns true; damps at the end, however it comes."""
         period = 1 / (self.options.rate or 4 * self._contract.control_hz)
         begin = time.monotonic() - self._robot.now()  # between the computer's clock and the robot's
         due = time.monotonic()
@@ -138,8 +138,8 @@ class Bridge:
     def _may_begin(self, command: Command, host: tuple[str, int]) -> bool:
         """Whether a new session may replace the present one.
 
-        Never one of the past; never that of a robot that moves, nor that of a host that still speaks; and only from the
-        computer that began the first: another one waits until a person starts the bridge anew.
+        Not an earlier session again; not while the robot moves or its host still speaks; and only one of the computer
+        that began the first: another one waits until a person starts the bridge anew.
         """
         if command.session in self._past or (self._host is not None and host[0] != self._host[0]):
             return False
@@ -147,7 +147,7 @@ class Bridge:
         return self.status in (Status.IDLE, *FINAL) or (self.status is Status.READY and silent)
 
     def _hold(self, command: Command) -> None:
-        """Pass targets on, if they are within the limits: the host has checked that, but who is the host?"""
+        """Pass targets on, if they are within the limits: the host's own check is not trusted."""
         targets = command.targets
         fits = targets.shape == self._lower.shape and command.signature == self._signature
         if not fits or not ((targets >= self._lower) & (targets <= self._upper)).all():  # NaN compares false

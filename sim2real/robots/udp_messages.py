@@ -1,7 +1,7 @@
 """The two messages of docs/udp.md as bytes: fixed size, little-endian, float64, with a CRC32, or a key's HMAC.
 
 Nothing here touches a socket. A message of another size, magic, version or checksum is refused; whether its sequence
-number is a new one is the receiver's to say, by `SequenceFilter`.
+number is a new one is checked by the receiver, with `SequenceFilter`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MessageError(RobotError):
 
 
 class Kind(enum.IntEnum):
-    """What a message says."""
+    """Kind of a message."""
 
     HELLO = 1
     """Host: a session begins; the robot stays damped."""
@@ -54,7 +54,7 @@ class Kind(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """What a bridge is doing."""
+    """Status of a bridge."""
 
     IDLE = 0
     """Damped, without a session."""
@@ -67,7 +67,7 @@ class Status(enum.IntEnum):
     WATCHDOG = 4
     """Damped because no valid targets came in time, for good."""
     REFUSED = 5
-    """Damped, for good: the host asked for another robot, or for something that this one does not do."""
+    """Damped, for good: the host requested another robot, or something that this one does not do."""
 
 
 PART_SIZES = {
@@ -80,7 +80,7 @@ PART_SIZES = {
     "position": 3,
     "linvel": 3,
 }
-"""Parts of a measurement in their order in a STATE; bit i of its `parts` says whether the i-th is there."""
+"""Parts of a measurement in their order in a STATE; bit i of its `parts` is set where the i-th is there."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,33 +6,48 @@
 extern "C" {
 #endif
 
+#define POLICY_RATE_HZ $rate /* calls of policy_step a second, as in training */
+
 enum {
-    POLICY_OBSERVATIONS = $observations,
+    POLICY_TARGETS = $targets,
     POLICY_ACTIONS = $actions,
-    POLICY_RATE_HZ = $rate, /* calls of policy_step a second, as in training */
+    POLICY_OBSERVATIONS = $observations,
 
-    /* Where each term of the observation begins; unit of its numbers. */
-$terms
-
-    /* Where each actuator stands in action and target; unit of its target. */
+    /* Where each actuator stands among the targets; its unit. */
 $actuators
 };
 
 enum {
     POLICY_OK = 0,
-    POLICY_BAD_OBSERVATION = 1, /* an input is infinite or not a number */
-    POLICY_BAD_ACTION = 2       /* the network's output is */
+    POLICY_BAD_INPUT = 1, /* an input is infinite or not a number */
+    POLICY_BAD_TARGET = 2 /* a target is */
 };
 
-/* One step of the policy.
+/* What is measured, estimated and told at this instant. Quaternions are wxyz. */
+struct policy_input {
+$inputs
+};
+
+/* What one step hands to the next. */
+struct policy_state {
+$state
+};
+
+/* The state before the first step, from what is measured then. */
+void policy_begin(const struct policy_input *input, struct policy_state *state);
+
+/* What the policy reads, POLICY_OBSERVATIONS numbers, of what is measured and told; planned_action is not used. Changes
+ * nothing; returns POLICY_OK or POLICY_BAD_INPUT. */
+int policy_observe(const struct policy_input *input, const struct policy_state *state, float observation[]);
+
+/* One control step, from measurements to targets.
  *
- * observation: POLICY_OBSERVATIONS numbers, raw: in the units above, neither scaled nor clipped.
- * action:      POLICY_ACTIONS numbers in [-1, 1]; the next observation's last action.
- * target:      POLICY_ACTIONS numbers for the actuators, in the units above, within their limits.
+ * action: POLICY_ACTIONS numbers in [-1, 1], the policy's own; for logs.
+ * target: POLICY_TARGETS numbers for the actuators, in the units above, within their limits.
  *
- * Returns POLICY_OK, or the reason why it did not act; action is then 0 and target what it means, the resting target of
- * each actuator. Memory is static, so one thread at a time may call it. */
-int policy_step(const float observation[], float action[], float target[]);
+ * Returns POLICY_OK, or the reason why it did not act: then the state stays, action is 0 and target the resting target
+ * of each actuator. Memory is static, so one thread at a time may call it. */
+int policy_step(const struct policy_input *input, struct policy_state *state, float action[], float target[]);
 
 #ifdef __cplusplus
 }

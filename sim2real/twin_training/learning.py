@@ -14,11 +14,11 @@ import torch
 from embodied.env.env import Env
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten, unflatten
-from policies.imitation.demonstrations import load as load_demonstrations
-from policies.off_policy.config import relu_network
+from policies.data.demonstrations import load as load_demonstrations
+from policies.data.replay_buffer import Transitions, combined
+from policies.networks.config import relu_network
 from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
-from policies.off_policy.replay_buffer import Transitions, combined
 from policies.off_policy.sac import SACConfig
 from policies.policy import Policy
 from policies.training.loop import Trainer
@@ -26,7 +26,7 @@ from sim2real.twin import sweep
 
 
 class Part(StrEnum):
-    """What a twin gives to the training on the target."""
+    """Part of a twin that the training on the target uses."""
 
     SYNTHESIS = "synthesis"
     """Solved episodes of the twin, from the whole range of initial states, join the demonstrations."""
@@ -35,7 +35,7 @@ class Part(StrEnum):
     WEIGHTS = "weights"
     """Policy, critics and statistics go on from the twin's."""
     MAP = "map"
-    """The failure map says where episodes begin, and where a person demonstrates on the target."""
+    """The failure map decides where episodes begin, and where a person demonstrates on the target."""
 
 
 LEARNER = SACConfig(
@@ -178,7 +178,7 @@ def train_on_target(
         every: Steps from one evaluation to the next; the first is before any step.
         enough: Success at the last step, both inside and outside, at which training ends.
         already: Steps that the target had taken before, in demonstrations.
-        on_measured: Told of each evaluation, with the metrics of the last iteration.
+        on_measured: Called after each evaluation, with the metrics of the last iteration.
 
     Returns:
         What was measured, in order.

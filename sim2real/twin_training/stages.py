@@ -1,4 +1,4 @@
-"""What a training with a twin makes before the target's learner begins, each a file that is made once.
+"""Files that a training with a twin makes before the target's learner begins, each made once.
 
 demonstrations.safetensors   the target, from the demonstrated region
 twin/                        checkpoint of the learner in the twin, with its replay buffer
@@ -29,8 +29,8 @@ from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.files import dumps, write_atomic
-from policies.imitation.demonstrations import Demonstrator, record_actor
-from policies.imitation.demonstrations import save as save_demonstrations
+from policies.data.demonstrations import Demonstrator, record_actor
+from policies.data.demonstrations import save as save_demonstrations
 from policies.off_policy.sac import SACConfig
 from policies.training.loading import load_policy
 from sim2real.failures.failure_map import demonstrations as proposals
@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def path(self) -> dict[str, Path]:
-        """Where everything lies."""
+        """Paths of all files and folders."""
         files = {name: self.out / f"{name}.safetensors" for name in ("demonstrations", "synthesised", "helped")}
         return files | {
             "twin": self.out / "twin",
@@ -149,7 +149,7 @@ def train_in_twin(plan: Plan, on_steps: Callable[[int, dict[str, float]], None])
 
 
 def map_failures(plan: Plan, on_episode: Callable[[int], None]) -> None:
-    """Where the twin's policy fails in the twin, and demonstrations on the target from there."""
+    """Map the failures of the twin's policy in the twin, and demonstrate on the target from there."""
     if plan.path["helped"].exists() or not plan.helped:
         return
     env = plan.twin(plan.swept, plan.seed + EVALUATION_SEED)
@@ -202,7 +202,7 @@ def starts_of(plan: Plan, task: Task[Any]) -> InitialStateBuffer:
 
 
 def steps_in(path: Path) -> int:
-    """How many steps a file of demonstrations holds."""
+    """Number of steps in a file of demonstrations."""
     from safetensors import safe_open
 
     with safe_open(path, "np") as file:  # pyright: ignore[reportGeneralTypeIssues] - is a context manager

@@ -1,4 +1,4 @@
-"""A stand-in for a robot: the task on an engine that is not the twin's, with parameters that nobody is told."""
+"""A stand-in for a robot: the task on an engine that is not the twin's, with hidden parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sim2real.robots.simulation.mismatch import ModelMismatch
 
 @dataclasses.dataclass(frozen=True)
 class HiddenParameters:
-    """In what a target differs from the model; the twin is not told."""
+    """Differences of a target from the model, unknown to the twin."""
 
     latency: int = 1
     """Control steps by which actions are late."""

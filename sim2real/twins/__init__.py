@@ -21,13 +21,13 @@ def make_twin(robot: str, log: Log, groups: Groups = BY_PLACE) -> Twin:
     """The twin of `robot`, with what `log` can drive and compare.
 
     Args:
-        robot: A name of `ROBOTS`, or the model file of a robot of one's own.
+        robot: A name of `ROBOTS`, or the model file of a user's robot.
         log: What was recorded.
-        groups: Of a robot of one's own: which joints share their parameters.
+        groups: For a user's robot: which joints share their parameters.
 
     Raises:
         UnknownNameError: there is no such robot.
-        CalibrationError: the log does not fit, or groups were given of a robot that has its own.
+        CalibrationError: the log does not fit, or groups were given for a robot that has its own.
         ModelError: the file cannot be read or is not understood.
     """
     if is_file(robot):

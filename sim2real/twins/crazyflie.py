@@ -1,6 +1,6 @@
 """The Crazyflie in flight, by the dynamics that training simulates: `tasks.swarm.dynamics.quadrotor`.
 
-Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and say so with
+Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and state its mass with
 `--known drone_mass 0.0331`. Without that, the mass keeps its nominal value, all forces are relative to it, and none of
 them is called identified.
 
@@ -265,7 +265,7 @@ def exact_lag(drone: Quadrotor, speed: jax.Array, command: jax.Array, dt: float)
     error = command - speed
     a, b = (jnp.where(error > 0, up, down) for up, down in zip(drone.speed_up, drone.speed_down, strict=True))
     rate = a + 2 * b * command
-    # Of rotors that are told to stop, the rate may be 0.
+    # For rotors that are commanded to stop, the rate may be 0.
     span = jnp.where(rate > SLOWEST, -jnp.expm1(-rate * dt) / jnp.maximum(rate, SLOWEST), dt)
     return command - error * jnp.exp(-rate * dt) / (1 - b * error * span)
 

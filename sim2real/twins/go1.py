@@ -56,10 +56,10 @@ def twin(log: Log) -> JointTwin:
 
 
 def parameters(model: mujoco.MjModel, joints: tuple[str, ...]) -> tuple[Parameter, ...]:
-    """Of each joint and its link, of each foot, then of the whole robot.
+    """Parameters of each joint and its link, of each foot, then of the whole robot.
 
     A hip turns about an axis that all but passes through its own centre of mass: its mass shows in nothing that
-    encoders see, and stays about what is believed. Motor strength is assumed, since no motion tells it from all masses
+    encoders see, and stays about its prior. Motor strength is assumed, since no motion separates it from all masses
     together. The servo's gains are settings of the robot's controller.
     """
     result = []

@@ -28,9 +28,9 @@ class Torque(StrEnum):
     """Meaning of a robot's channel `joint_torque`."""
 
     MOTOR = "motor"
-    """What the servo exerts, compensation of gravity included."""
+    """Torque of the servo, compensation of gravity included."""
     LINK = "link"
-    """What the link feels, after friction and rotor inertia: a torque sensor behind the gear."""
+    """Torque on the link, after friction and rotor inertia: a torque sensor behind the gear."""
 
 
 @dataclasses.dataclass(frozen=True)

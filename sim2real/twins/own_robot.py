@@ -1,4 +1,4 @@
-"""A robot of one's own hung up by its base: from its model file, with as many of its hinges as the log has.
+"""A user's robot hung up by its base: from its model file, with as many of its hinges as the log has.
 
 Joints of the same place in each limb, with the same motor, share friction, damping, rotor inertia and motor strength;
 the links that they carry share their mass, if the file gives them one mass. Encoder biases are each joint's own, the
@@ -30,9 +30,9 @@ from sim2real.twins.joints import JointTwin, Torque, friction_time, prepared
 TIMESTEP = 0.002  # s, as the Go1's twin
 ENCODER = 1e-3  # rad, about a 14-bit encoder with its gear's play
 SPEED = 0.05  # rad/s, what differences of such an encoder over some milliseconds come to
-FRICTION = 0.02  # of a motor's torque: how much dry friction is believed where the file says nothing (Go1: 0.01)
+FRICTION = 0.02  # of a motor's torque: dry friction that is assumed where the file has none (Go1: 0.01)
 MOST_FRICTION = 0.3  # of it
-DAMPING = 0.2  # of the servo's damping: how much viscous friction is believed (Go1's twin)
+DAMPING = 0.2  # of the servo's damping: viscous friction that is assumed (Go1's twin)
 MOST_DAMPING = 1.0  # of it
 DIGITS = 6  # behind the point, to which the numbers of one motor agree
 ALIKE = 0.01  # by which masses may differ that count as one
@@ -166,7 +166,7 @@ def grouped(robot: Robot, joints: Sequence[Joint], groups: Groups) -> tuple[Grou
 
 
 def _place(model: mujoco.MjModel, joint: str, names: Sequence[str]) -> tuple[int, int]:
-    """How many joints lie between the base and a joint, and how many it moves."""
+    """Number of joints between the base and a joint, and number of joints that it moves."""
     others = [name for name in names if name != joint]
     return sum(_carries(model, o, joint) for o in others), sum(_carries(model, joint, o) for o in others)
 
@@ -183,7 +183,7 @@ def _pattern(members: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _common(names: Sequence[str]) -> str:
-    """What all names begin with."""
+    """Common prefix of all names."""
     alike = [len(set(letters)) == 1 for letters in zip(*names, strict=False)]
     return names[0][: (*alike, False).index(False)]
 
@@ -191,7 +191,7 @@ def _common(names: Sequence[str]) -> str:
 def parameters(
     model: mujoco.MjModel, joints: Sequence[Joint], groups: Sequence[Group], order: Sequence[str]
 ) -> Iterator[Parameter]:
-    """Of each group of joints and their links, then of each encoder, then the delay."""
+    """Parameters of each group of joints and their links, then of each encoder, then the delay."""
     servos = {joint.name: joint.servo for joint in joints}
     for group in groups:
         servo, own = servos[group.joints[0]], group.joints
@@ -226,7 +226,7 @@ def parameters(
 
 
 def _masses(model: mujoco.MjModel, group: Group) -> Iterator[Parameter]:
-    """Of the links that the group's joints carry: one value if they are alike, else each its own."""
+    """Masses of the links that the group's joints carry: one value if they are alike, else each its own."""
     bodies = [model.body(int(model.joint(joint).bodyid[0])).name for joint in group.joints]
     bodies = [body for body in bodies if body and read(model, Kind.MASS, body) > 0]
     masses = [read(model, Kind.MASS, body) for body in bodies]

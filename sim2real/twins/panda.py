@@ -48,7 +48,7 @@ def twin(log: Log) -> JointTwin:
 
 
 def parameters(model: mujoco.MjModel) -> tuple[Parameter, ...]:
-    """Of each joint, of each link, then the delay."""
+    """Parameters of each joint, of each link, then the delay."""
     result = []
     for joint in JOINTS:
         damping, armature = (read(model, kind, joint) for kind in (Kind.DAMPING, Kind.ARMATURE))

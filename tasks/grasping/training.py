@@ -1,11 +1,11 @@
-"""How the grasping tasks are trained by default."""
+"""Default training of the grasping tasks."""
 
 import dataclasses
 
 from policies.networks.config import NetworkConfig
 from policies.off_policy.sac import SACConfig
 from policies.ppo.config import PPOConfig, Schedule
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 LATER_VARIATIONS = (
     "observation_noise", "friction", "cube_mass", "cube_centre", "link_mass", "joint_friction", "armature",

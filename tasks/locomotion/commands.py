@@ -1,4 +1,4 @@
-"""What a legged robot is told to do: velocity commands that come and go."""
+"""Velocity commands of a legged robot, renewed at random times."""
 
 from __future__ import annotations
 

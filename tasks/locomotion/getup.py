@@ -36,7 +36,7 @@ class Weights:
     orientation: float = 2.0
     """Height of the trunk's z axis, from 0 upside down to 1; even, so that the back is no plateau."""
     height: float = 3.0
-    """How far the trunk has risen, in [0, 1]; counts only as far as it is upright."""
+    """Rise of the trunk, in [0, 1]; counts only as far as it is upright."""
     posture: float = 5.0
     """Closeness of the joints to the home pose once the trunk is up, in [0, 1]."""
     stand_still: float = 1.0
@@ -74,7 +74,7 @@ class GetupConfig(LeggedConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one fallen robot's episode carries along; joints in the robot's own order."""
+    """State of one fallen robot's episode; joints in the robot's own order."""
 
     limp: Array
     """() s until the robot may act."""
@@ -93,7 +93,7 @@ class TaskState:
 
 
 class Getup(LeggedTask[TaskState]):
-    """A quadruped, dropped in any orientation with its legs anyhow, rolls over and stands.
+    """A quadruped, dropped in any orientation and pose, rolls over and stands.
 
     Task: stand in the home pose. Randomised at every reset: orientation and joints (a fifth of the episodes begin on
     the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
@@ -178,7 +178,7 @@ class Getup(LeggedTask[TaskState]):
         return dataclasses.replace(state, limp=state.limp - self.timing.control_dt, steady_steps=steady)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """What the robot senses of itself.
+        """Measurements of the robot's own sensors.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
         joint_vel (n) rad/s, last_action (n), target (n) rad from home, limp (1), s until it may act. `critic`: those;

@@ -1,4 +1,4 @@
-"""What legged robots walk on: a flat floor, or rough ground in tiles from easy to hard."""
+"""Ground for legged robots: a flat floor, or rough ground in tiles from easy to hard."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Flat:
         return compose(FLOOR, robot)
 
     def place(self, uniform: Array, level: Array) -> Array:
-        """Where an episode starts (2,) m, from `uniform` (4,)."""
+        """Start (2,) m of an episode, from `uniform` (4,)."""
         del uniform, level
         return jnp.zeros(2)
 
@@ -136,7 +136,7 @@ class Rough:
         return np.pad(field, ((0, 1), (0, 1))).astype(np.float32)
 
     def place(self, uniform: Array, level: Array) -> Array:
-        """Where an episode of `level` starts (2,) m, from `uniform` (4,): on a tile of any kind, off its edge."""
+        """Start (2,) m of an episode of `level`, from `uniform` (4,): on a tile of any kind, off its edge."""
         kind = jnp.floor(uniform[0] * len(KINDS))
         inside = 0.15 + 0.7 * uniform[1:3]
         tile = jnp.stack([jnp.asarray(level, jnp.float32), kind]) + inside

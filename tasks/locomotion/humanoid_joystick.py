@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import Deployment, Observation, TermDescription, Timing
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from embodied.math.symmetry import Reflection, unchanged
@@ -103,6 +104,16 @@ class HumanoidJoystick(Joystick):
                     home.ctrl[index] = pose + (home.ctrl[index] - pose) * stiffness / kp
                     actuator.gainprm[0], actuator.biasprm[1], actuator.biasprm[2] = kp, -kp, -kv
         return spec
+
+    @functools.cached_property
+    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
+        phase = TermDescription(
+            "1",
+            "cosines of the phases of the left and the right foot, then their sines; the right foot is half a turn "
+            f"ahead, {self.step_rate:g} turns a second; all phases are 0 while the command is shorter than 0.05",
+        )
+        walking = super().deployment
+        return dataclasses.replace(walking, terms={**walking.terms, "phase": phase})
 
     def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
         return {**super().further_reflections(joints, feet), "phase": unchanged(2).rows(feet)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
@@ -20,7 +22,7 @@ from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR,
 from embodied.parts.pushes import Push, Pushes
 from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
 from tasks.locomotion.ground import Rough
-from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
+from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,22 +85,23 @@ class JoystickConfig(LeggedConfig):
 
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
+VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
 MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
-"""(21, 2) m, forward and sideways: where the critic is told the height of rough ground."""
+"""(21, 2) m, forward and sideways: points where the critic sees the height of rough ground."""
 SCAN_REFLECTION = unchanged(7).rows(Reflection((2, 1, 0), (1, 1, 1)))  # seven rows from right to left
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one walking robot's episode carries along. Feet and joints in the robot's own order."""
+    """State of one walking robot's episode. Feet and joints in the robot's own order."""
 
     command: Array
     """(3,) forward m/s, sideways m/s, turning rad/s, in the body frame."""
     push: Push
-    """What disturbs it."""
+    """Push that disturbs it."""
     encoder_bias: Array
     """(n,) rad."""
     latency: Array
@@ -134,7 +137,7 @@ class Joystick(LeggedTask[TaskState]):
 
     config_type = JoystickConfig
     config: JoystickConfig
-    commands: Mapping[str, str] = {"command": "forward m/s, left m/s and turn left rad/s, in the robot's frame"}
+    commands: Mapping[str, str] = {"command": VELOCITY}
     instruction = (
         "Walk as the joystick commands.",
         "Follow the given forward, sideways and turning speeds.",
@@ -145,6 +148,19 @@ class Joystick(LeggedTask[TaskState]):
     swing: float = 0.1
     """m, how high a moving foot should be."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
+
+    @property
+    def velocities(self) -> CommandConfig:
+        """The velocity commands of this robot."""
+        return self.config.command
+
+    @functools.cached_property
+    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
+        """On two feet nothing stands by its servos alone: such a robot hangs from a gantry until the policy runs."""
+        action = TermDescription("1", "the policy's action one step before, in [-1, 1]; zeros in the first step")
+        command = TermDescription("m/s, m/s, rad/s", f"commanded velocity: {VELOCITY}")
+        terms = {**SENSED, "last_action": action, "command": command}
+        return Deployment(terms, max_tilt=math.acos(FALLEN), stands=len(self.robot.feet) > 2)
 
     def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
         return {
@@ -185,7 +201,7 @@ class Joystick(LeggedTask[TaskState]):
         qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), speed - 0.5)
         bias, late = self.episode_constants(bias, latency[0])
         state = TaskState(
-            command=draw_command(self.config.command, command),
+            command=draw_command(self.velocities, command),
             push=self.config.push.drawn(self.mass, push, self.varied),
             encoder_bias=bias,
             latency=late,
@@ -225,7 +241,7 @@ class Joystick(LeggedTask[TaskState]):
         error = self._velocity_error(world, state)
         return dataclasses.replace(
             state,
-            command=renew_command(self.config.command, state.command, dt, commands),
+            command=renew_command(self.velocities, state.command, dt, commands),
             push=self.config.push.advanced(state.push, self.mass, dt, pushes, self.varied),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
@@ -308,7 +324,7 @@ class Joystick(LeggedTask[TaskState]):
 
     @property
     def command_ranges(self) -> tuple[CommandRange, ...]:
-        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.config.command.limits, strict=True)
+        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.velocities.limits, strict=True)
         return tuple(
             CommandRange(name, unit, -limit, limit, "command", (i,)) for i, (name, unit, limit) in enumerate(names)
         )

@@ -1,4 +1,4 @@
-"""What the tasks of legged robots share: the model, what varies between episodes, and readings of feet and trunk."""
+"""Base of the legged robots' tasks: the model, variations between episodes, and readings of feet and trunk."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.hooks import TermDescription
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -26,7 +27,14 @@ from tasks.locomotion.robots import LeggedRobot
 M = TypeVar("M")
 Readings = dict[str, Array]
 
-UNITS = {"joint_pos": "rad", "joint_vel": "rad/s", "gyro": "rad/s", "gravity": "1", "linvel": "m/s"}
+SENSED: Mapping[str, TermDescription] = {
+    "linvel": TermDescription("m/s", "velocity of the trunk where its IMU sits, in the trunk's frame", "linvel"),
+    "gyro": TermDescription("rad/s", "angular velocity of the trunk, in its frame", "gyro"),
+    "gravity": TermDescription("1", "direction of gravity in the trunk's frame; (0, 0, -1) when level", "orientation"),
+    "joint_pos": TermDescription("rad", "joint angles minus those of the home pose", "joint_pos"),
+    "joint_vel": TermDescription("rad/s", "joint velocities", "joint_vel"),
+}
+"""Terms that `LeggedTask.sense` gives."""
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 
 
@@ -80,7 +88,7 @@ class LeggedConfig:
     action_scale: float = 0.5
     """rad that an action of 1 moves a joint's target; of joints with a `reach`, times that."""
     vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
+    """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
     noise: Noise = dataclasses.field(default_factory=Noise)
@@ -160,7 +168,9 @@ class LeggedTask(Task[M], Generic[M]):
             Latency(*vary.latency).term(),
             EncoderBias(*vary.encoder_bias, unit="rad").term(),
             *((self.config.push.term(),) if self.pushed else ()),
-            ObservationNoise(dataclasses.asdict(self.config.noise), units=UNITS).term(),
+            ObservationNoise(
+                dataclasses.asdict(self.config.noise), units={name: term.unit for name, term in SENSED.items()}
+            ).term(),
         )
         return (
             randomization.scale("floor_friction", "geom_friction", *friction, ground, shared=True),
@@ -188,7 +198,7 @@ class LeggedTask(Task[M], Generic[M]):
         )
 
     def delayed(self, action: Array, last_action: Array, latency: Array) -> Array:
-        """What the motors get on average over a control step in which `action` (n,) arrives `latency` s late."""
+        """Mean input of the motors over a control step in which `action` (n,) arrives `latency` s late."""
         return delayed(action, last_action, latency, self.timing.control_dt)
 
     def targets(self, command: Array) -> Array:
@@ -200,7 +210,7 @@ class LeggedTask(Task[M], Generic[M]):
         return Control(ctrl=self.targets(command)), state
 
     def privileged(self, world: World, clean: Readings) -> Readings:
-        """What a critic may know: `clean` readings, linvel (3) m/s, height (1) m, contact (k), torque (n) N m."""
+        """Terms for a critic: `clean` readings, linvel (3) m/s, height (1) m, contact (k), torque (n) N m."""
         return {
             **{f"clean_{name}": value for name, value in clean.items()},
             "linvel": world["linvel"],
@@ -210,7 +220,7 @@ class LeggedTask(Task[M], Generic[M]):
         }
 
     def effort(self, world: World, action_change: Array) -> Readings:
-        """Reward terms for what strains the motors: torques N m, energy W, action_rate."""
+        """Reward terms for the motors' strain: torques N m, energy W, action_rate."""
         torque = self.torques(world)
         return {
             "torques": jnp.sqrt(jnp.sum(torque**2)) + jnp.sum(jnp.abs(torque)),
@@ -223,9 +233,9 @@ class LeggedTask(Task[M], Generic[M]):
         return jnp.sum(limit_violation(world.qpos[self.layout.qpos], *self.soft_limits))
 
     def sense(self, world: World, encoder_bias: Array, key: Array, *, linvel: bool) -> tuple[Readings, Readings]:
-        """What the robot's own sensors say, without and with noise: gyro, gravity, joint_pos, joint_vel.
+        """Readings of the robot's own sensors, without and with noise: gyro, gravity, joint_pos, joint_vel.
 
-        In the trunk's frame: linvel (3) m/s where asked for, gyro (3) rad/s, gravity's direction (3), joint_pos (n) rad
+        In the trunk's frame: linvel (3) m/s if requested, gyro (3) rad/s, gravity's direction (3), joint_pos (n) rad
         from home, joint_vel (n) rad/s.
         """
         clean = {

@@ -30,9 +30,9 @@ class LeggedRobot:
     height: float
     """m of the trunk above the floor in the home pose."""
     pose_weights: tuple[float, ...]
-    """How much each joint's distance from the home pose, in rad^2, counts."""
+    """Weight of each joint's squared distance from the home pose, 1/rad^2."""
     reach: tuple[float, ...] | None = None
-    """How far an action moves each joint's target, in multiples of the config's `action_scale`; None: by 1 each."""
+    """Reach of an action on each joint's target, in multiples of the config's `action_scale`; None: 1 each."""
 
     def __post_init__(self) -> None:
         count = len(self.joint_names)
@@ -41,7 +41,7 @@ class LeggedRobot:
                 raise ValueError(f"{self.name}: {len(values)} {name} for {count} joints")
 
     def layout(self, model: mujoco.MjModel) -> Layout:
-        """Where this robot's parts lie in a compiled model."""
+        """Addresses of this robot's parts in a compiled model."""
         joints = [model.joint(name) for name in self.joint_names]
         actuators = [model.actuator(name).id for name in self.joint_names]
         root = model.body(self.trunk).jntadr[0]
@@ -59,7 +59,7 @@ class LeggedRobot:
         )
 
     def reflections(self, model: mujoco.MjModel) -> tuple[Reflection, Reflection]:
-        """How joints (n) and feet (k) are reflected left-right: by where they and their axes lie in the home pose.
+        """Left-right reflections of joints (n) and feet (k), from where they and their axes lie in the home pose.
 
         A mirrored joint turns about its mirrored axis, which is a pseudovector, and counts the other way where its
         partner's axis points the other way.

@@ -1,4 +1,4 @@
-"""`locomotion/sumo`: two ants in a ring; whoever leaves it, or is turned over, has lost."""
+"""`locomotion/sumo`: two ants in a ring; an ant that leaves it, or is turned over, has lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT_QPOS, ROOT_QVEL = 7, 6  # numbers of its free joint
 HEIGHT = 0.75  # m, of the torso at the start, as in Gymnasium's Ant-v5
 NOISE = 0.1  # rad, m, m/s and rad/s, of the start, as in Gymnasium's Ant-v5
 REACH = 1.0  # m from the torso's centre to a foot, about: two ants that start 2 m apart do not touch
-ANTS, BOTH = 2, 3  # bits of a contact that tell ants from the floor (1)
+ANTS, BOTH = 2, 3  # bits of a contact that distinguish ants from the floor (1)
 FRICTION, MARGIN = (1.0, 0.5, 0.5), 0.01  # of the floor: sliding, torsional and rolling (m); m; as in Ant-v5
 ARENA = 8 * 2**20  # bytes for the contacts and constraints of one environment, of which MuJoCo would reserve 15 MB
 LINE = 0.08  # m, width of the ring's border
@@ -38,9 +38,9 @@ class Weights:
     won: float = 20.0
     """1 for who wins the bout, -1 for who loses it, when it ends."""
     push: float = 0.5
-    """How fast the opponent comes away from the middle of the ring, less how fast oneself does, m/s."""
+    """Speed of the opponent away from the middle of the ring, less the ant's own, m/s."""
     closing: float = 0.3
-    """How fast the two come closer, m/s."""
+    """Speed at which the two come closer, m/s."""
     ctrl: float = -0.01
     """Sum of squared actions."""
 
@@ -73,7 +73,7 @@ class SumoConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """Where the ants are and were, as far as the bout asks."""
+    """Distances in the bout, and how they changed."""
 
     away: Array
     """(2,) m from the middle of the ring along the floor."""
@@ -121,7 +121,7 @@ class Sumo(Task[TaskState]):
     the middle. So there is no draw. Randomised: where on a circle the ants begin, opposite each other, which way
     each faces, pose and velocity. Success: red has won, which ends the episode. Failure: blue has.
 
-    Action: torque of each motor of one's own, leg by leg hip then ankle, in the order of legs 4, 1, 2, 3.
+    Action: torque of each motor of the ant, leg by leg hip then ankle, in the order of legs 4, 1, 2, 3.
     """
 
     config_type = SumoConfig
@@ -163,8 +163,8 @@ class Sumo(Task[TaskState]):
     def _add_ant(self, spec: mujoco.MjSpec, side: str, colour: tuple[float, ...], collides: bool) -> None:
         """Attach an ant, whose limbs pass through each other and not through those of the other one.
 
-        Geoms touch where a bit of one's `contype` is in the other's `conaffinity`: it is enough that the first ant has
-        `ANTS` in the one, and the second in the other.
+        Geoms touch where a bit of the `contype` of one is in the `conaffinity` of the other: it is enough that the
+        first ant has `ANTS` in the one, and the second in the other.
         """
         ant = load_spec("robots/ant/ant.xml")
         ant.material("ant_shell").rgba = colour
@@ -206,12 +206,12 @@ class Sumo(Task[TaskState]):
         return TaskState(away, gap, outward=(away - state.away) / dt, closing=(state.gap - gap) / dt)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """`policy` (2, 51): what an ant knows of itself, of the ring and of the other; vectors in its torso's frame.
+        """`policy` (2, 51): state of an ant, of the ring and of the other ant; vectors in its torso's frame.
 
         `height` (1) m; `up` (3), the world's z axis; `velocity` (3) m/s; `gyro` (3) rad/s; `joint_pos` (8) rad;
         `joint_vel` (8) 10 rad/s; `middle` (3) m, the way to the middle of the ring; `edge` (1) m to the ring's edge;
-        `opponent` (3) m, the way to its torso; `opponent_velocity` (3) m/s, relative to one's own; `opponent_forward`
-        and `opponent_up` (3 each), its x and z axes; `opponent_joint_pos` (8) rad; `time_left` (1), of 1 at the start.
+        `opponent` (3) m, the way to its torso; `opponent_velocity` (3) m/s, relative to its own; `opponent_forward` and
+        `opponent_up` (3 each), its x and z axes; `opponent_joint_pos` (8) rad; `time_left` (1), of 1 at the start.
         """
         del key
         ants = Bodies.of(world)

@@ -1,11 +1,11 @@
-"""How the locomotion tasks are trained by default."""
+"""Default training of the locomotion tasks."""
 
 import dataclasses
 from typing import Any
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule, SymmetryConfig
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 SMALL = NetworkConfig(hidden=(128, 128), activation=Activation.SILU)
 LARGE = NetworkConfig(hidden=(256, 128), activation=Activation.SILU)
@@ -26,7 +26,7 @@ few cost almost as much.
 """
 
 VELOCITY = TrainConfig(num_envs=1024, steps=14_000_000, algorithms=(WALK,))
-"""Quadrupeds of one's own, whose servos and rewards nobody chose by hand, and who may not be symmetric: three times as
+"""Users' quadrupeds, whose servos and rewards are not chosen by hand, and which may not be symmetric: three times as
 long."""
 
 ROUGH = TrainConfig(
@@ -162,7 +162,7 @@ HALF_CHEETAH_2X3 = team(HALF_CHEETAH, 2)
 ANT_4X2 = team(ANT, 4)
 """`locomotion/ant-4x2`."""
 HUMANOID_17X1 = team(HUMANOID, 17)
-"""`locomotion/humanoid-17x1`, which nobody tried."""
+"""`locomotion/humanoid-17x1`, untested."""
 
 SUMO = classic(
     (128, 128),

@@ -36,8 +36,8 @@ class Weights:
     """Weights of the reward terms per second (after MuJoCo Playground's Go1 handstand)."""
 
     height: float = 3.0
-    """How far the trunk has risen over its height at home, squared, in [0, 1]: what lies or kneels earns little, and
-    every second in balance is worth the fall after it."""
+    """Rise of the trunk over its height at home, squared, in [0, 1]: lying or kneeling earns little, and every second
+    in balance is worth the fall after it."""
     orientation: float = 1.5
     """The same times the squared cosine between the trunk's x axis and the vertical."""
     lift: float = 0.5
@@ -89,7 +89,7 @@ class TwoFeetConfig(LeggedConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one balancing robot's episode carries along; joints in the robot's own order."""
+    """State of one balancing robot's episode; joints in the robot's own order."""
 
     encoder_bias: Array
     """(n,) rad."""
@@ -196,8 +196,8 @@ class Handstand(LeggedTask[TaskState]):
         """(n,) rad, around which actions move the joints: the standing legs turn under the trunk as it rises.
 
         They are ahead of it, so that a robot that has left the ground a little is helped up, and stay as they are in
-        balance from a pitch of 60 degrees on, so that it is held there. What explores trembles around the balance,
-        where changes of the targets would add up to a random walk that leaves it at once.
+        balance from a pitch of 60 degrees on, so that it is held there. Exploration trembles around the balance, where
+        changes of the targets would add up to a random walk that leaves it at once.
         """
         phase = jnp.arcsin(jnp.clip(self._alignment(world), 0.0, RAISED)) / np.arcsin(RAISED)
         return self.layout.stance + phase * (self.upright_pose - self.layout.stance)
@@ -216,7 +216,7 @@ class Handstand(LeggedTask[TaskState]):
         return dataclasses.replace(state, steady_steps=steady_steps, up=state.up | balances)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """What the robot senses of itself.
+        """Measurements of the robot's own sensors.
 
         `policy`, with noise: gyro (3) rad/s, gravity's direction (3) in the body frame, joint_pos (n) rad from home,
         joint_vel (n) rad/s, last_action (n). `critic`: those; the first four clean; linvel (3) m/s, height (1) m,

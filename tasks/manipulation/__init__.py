@@ -1,4 +1,4 @@
-"""Meta-World's fifty tasks, done by a Franka Panda, one of our own in which it may have to ask, and any arm's tip."""
+"""Meta-World's fifty tasks with a Franka Panda, one of ours in which it may have to ask, and pose tracking."""
 
 from embodied.registry import Registry, TaskEntry
 from tasks.manipulation import benchmarks

@@ -65,7 +65,7 @@ def register(registry: Registry) -> None:
 
 
 def multi_task(name: str, summary: str, tasks: tuple[str, ...]) -> Suite:
-    """Goals are seen; of several tasks, so is which it is."""
+    """Goals are observed; with several tasks, so is the task's identity."""
     return Suite(
         name, summary, qualified(tasks), identified=len(tasks) > 1, train_options={"goals": GOALS, "goal_seed": SEED},
         seed=SEED, episodes=GOALS, training="tasks.manipulation.training:MULTI_TASK",

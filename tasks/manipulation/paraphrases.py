@@ -1,6 +1,6 @@
-"""Ways to say the ten tasks of MT10, beside each task's own: some for training, some for evaluation only.
+"""Further instructions for the ten tasks of MT10: some for training, some for evaluation only.
 
-What is held out is made of words that the task's other sentences have, in sentences that none of them is.
+Held-out instructions are new sentences from words of the task's other sentences.
 """
 
 from __future__ import annotations

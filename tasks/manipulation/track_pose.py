@@ -33,11 +33,11 @@ from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.poses import Poses, reachable
 from tasks.manipulation.common.rewards import distance
 
-PANDA = "robots/panda/panda.xml"  # the robot without a file of one's own
+PANDA = "robots/panda/panda.xml"  # the default robot
 FLOOR = "scenes/floor.xml"
 GOALS = 4096  # poses that goals are drawn from
-INSIDE = 0.7  # of what actions can ask for: goals lie no further
-TRAVEL = 0.85  # s in which a joint can move as far as an action of 1 asks: from one goal to another, 1.4 times as far,
+INSIDE = 0.7  # of the range of actions: goals lie no further
+TRAVEL = 0.85  # s in which a joint can move as far as by an action of 1: from one goal to another, 1.4 times as far,
 # within 1.2 s
 SLIDE = 0.1  # m of a slide that stand for a radian
 TURNS_OR_SLIDES = "rad, of a slide a tenth in m"
@@ -116,7 +116,7 @@ class TrackPoseConfig:
     turned: float = 0.2
     """rad of the tip's turn from its goal's that count as solved, where it counts."""
     vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
+    """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
     noise: Noise = dataclasses.field(default_factory=Noise)
@@ -136,7 +136,7 @@ class TrackPoseConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along; n joints in the order of actions."""
+    """State of an episode; n joints in the order of actions."""
 
     goal: Array
     """(3,) m, where the tip shall be, in the base's frame."""
@@ -157,7 +157,7 @@ class TaskState:
 
 
 class TrackPose(Task[TaskState]):
-    """An arm of one's own brings its tip to poses in the air ahead of it.
+    """An arm brings its tip to poses in the air ahead of it.
 
     Task: follow a goal that jumps every 2 s to another pose, of those that the arm reaches without touching itself or
     the ground. The tip is the middle between the fingertips where the arm has two fingers (which stay open), else the
@@ -349,7 +349,7 @@ class TrackPose(Task[TaskState]):
         }
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
-        """Success: the tip is where it should be now."""
+        """Success: the tip is at its goal now."""
         off, turned = self.errors(world, state)
         there = off < self.config.within
         if self.config.orientation:
@@ -397,8 +397,8 @@ class TrackPose(Task[TaskState]):
         return jnp.concatenate([world[f"{name}_torque"] for name in self.joint_names])
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
-        """Damped least squares from the last targets, not the joints, which lag behind them; whatever the goal leaves
-        free draws home. Source: Wampler, IEEE Transactions on Systems, Man, and Cybernetics 16 (1986)."""
+        """Damped least squares from the last targets, not the joints, which lag behind them; joints that the goal
+        leaves free move home. Source: Wampler, IEEE Transactions on Systems, Man, and Cybernetics 16 (1986)."""
         del state
         last, n = observation["policy"][2 * self.action_size :], self.action_size
         last, goal = last[:n], last[n + 6 :]
@@ -430,5 +430,5 @@ def looking(eye: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def poses_of(robot: Robot, arm: PreparedArm, low: tuple[float, ...], high: tuple[float, ...]) -> Poses:
-    """`reachable`, once for each."""
+    """`reachable`, cached."""
     return reachable(robot, arm, np.array(low), np.array(high), GOALS)

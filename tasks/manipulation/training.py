@@ -1,8 +1,8 @@
-"""How the manipulation tasks are trained by default."""
+"""Default training of the manipulation tasks."""
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 
 def tabletop(

@@ -1,4 +1,4 @@
-"""Instructions that fit several objects, one or none; the question that settles it, and what the user answers.
+"""Instructions that fit several objects, one or none; the question that settles it, and the user's answer.
 
     seen = describe_objects(scene.objects)                          # what there is, as words
     found = referents(seen, "pick up the block")          # marks: (2, 5)
@@ -28,20 +28,20 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 
 @dataclasses.dataclass(frozen=True)
 class ObjectDescription:
-    """One object, as one may speak of it."""
+    """One object, in words."""
 
     mark: int
     full: str
     """Its own words: "tomato soup can", "red block"."""
     noun: str
-    """What it is: "can", "block"."""
+    """Kind of object: "can", "block"."""
     colour: str
     x: float
     """m, to the right."""
 
 
 def describe_objects(objects: Sequence[PlacedObject]) -> tuple[ObjectDescription, ...]:
-    """What there is, in the order of the marks."""
+    """The objects in words, in the order of the marks."""
     # Twins have their mark in brackets there; a user speaks of left and right instead.
     words = [word.split(" (")[0] for word in object_phrases([placed.item for placed in objects])]
     return tuple(
@@ -67,14 +67,14 @@ def referents(seen: Sequence[ObjectDescription], instruction: str) -> tuple[int,
     nouns = {noun for noun in known if _has(text, noun)}
     if not nouns:
         raise EmbodiedError(f"{text[:60]!r} names no object; expected one of {listing(sorted(known), 40)}")
-    # The name of a thing that is not there is no noun of another's.
+    # The name of an absent object is not the noun of another.
     if any("_" in name and _has(text, name.replace("_", " ")) for name in HOUSEHOLD):
         return ()
     return tuple(sight.mark for sight in seen if sight.noun in nouns and _colours(text) <= {sight.colour})
 
 
 def question(seen: Sequence[ObjectDescription], instruction: str) -> str | None:
-    """What to ask before acting; None where the instruction fits exactly one object."""
+    """Question before acting; None where the instruction fits exactly one object."""
     found = _of(seen, referents(seen, instruction))
     if len(found) == 1:
         return None
@@ -86,7 +86,7 @@ def question(seen: Sequence[ObjectDescription], instruction: str) -> str | None:
 
 
 def answer(seen: Sequence[ObjectDescription], instruction: str, wanted: int) -> str:
-    """What the simulated user says to the question, who wants object `wanted`.
+    """Answer to the question by the simulated user, who wants object `wanted`.
 
     Raises:
         UnknownNameError: no such object; lists those there are.
@@ -121,7 +121,7 @@ def resolved(seen: Sequence[ObjectDescription], instruction: str, said: str) -> 
 
 
 def _checked(text: str) -> str:
-    """Its words, small, apart by single spaces."""
+    """Its words in lower case, separated by single spaces."""
     words = " ".join(re.findall(WORD, text[: LONGEST + 1].lower()))
     if not words or len(text) > LONGEST:
         raise EmbodiedError(f"an instruction or answer of {len(text)} characters; expected words, up to {LONGEST}")
@@ -144,7 +144,7 @@ def _noun(full: str) -> str:
 
 
 NOUNS = frozenset(map(_noun, (*(name.replace("_", " ") for name in HOUSEHOLD), *SHAPES.values())))
-"""What things may be called at all."""
+"""Nouns for objects."""
 
 
 def _of(seen: Sequence[ObjectDescription], marks: Sequence[int]) -> tuple[ObjectDescription, ...]:
@@ -157,14 +157,14 @@ SAYINGS: tuple[Say, ...] = (
     lambda sight: f"the {sight.full}",
     lambda sight: f"the {sight.colour} {sight.noun}",
 )
-"""Ways to tell objects apart, shortest first."""
+"""Phrases that distinguish objects, shortest first."""
 
 
 def _phrases(found: Sequence[ObjectDescription]) -> dict[int, str]:
-    """Mark -> what is said of it and of no other."""
+    """Mark -> phrase that fits it and no other."""
     for number, say in enumerate(SAYINGS):
         said = {sight.mark: say(sight) for sight in found}
-        # "The red one" is said of things that are called the same.
+        # "The red one" is used for objects with the same noun.
         alike = len({sight.noun for sight in found}) == 1
         if len(set(said.values())) == len(said) and (number or alike):
             return said

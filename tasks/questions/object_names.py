@@ -27,12 +27,12 @@ COLOURS: Mapping[str, tuple[float, float, float]] = {
     "grey": (0.55, 0.55, 0.55),
     "black": (0.15, 0.15, 0.15),
 }
-"""Colour word -> red, green, blue in [0, 1]; of a colour, the nearest is said."""
+"""Colour word -> red, green, blue in [0, 1]; the nearest names a colour."""
 SHAPES = {Shape.BOX: "block", Shape.CYLINDER: "cylinder", Shape.CAPSULE: "rounded bar", Shape.SPHERE: "ball"}
 
 
 def object_phrases(items: Sequence[ObjectSpec]) -> tuple[str, ...]:
-    """What to call each object, in a sentence after "the"; what two share is told apart by their marks."""
+    """Phrase for each object, in a sentence after "the"; equal ones are distinguished by their marks."""
     words = [_described(item) for item in items]
     often = collections.Counter(words)
     return tuple(f"{word} (number {n})" if often[word] > 1 else word for n, word in enumerate(words, 1))
@@ -47,5 +47,5 @@ def colour_word(rgba: Colour) -> str:
 def _described(item: ObjectSpec) -> str:
     if item.name in HOUSEHOLD:
         return item.name.replace("_", " ")
-    # A random object is called after the part that it stands on.
+    # A random object is named after the part that it stands on.
     return f"{colour_word(item.rgba)} {SHAPES[item.parts[0].shape]}"

@@ -1,4 +1,4 @@
-"""Scores of a file of answers, whatever the benchmark: each kind of question brings its own measure.
+"""Scores of a file of answers, for any benchmark: each kind of question brings its own measure.
 
     BENCHMARK = Benchmark("clutter", FORMAT, MEASURES)
     report = score_answers(answers, folder, BENCHMARK)
@@ -100,17 +100,17 @@ Scores = dict[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """How answers to one kind of question are judged."""
+    """Measure of answers to one kind of question."""
 
     score: Callable[[Any, Mapping[str, Any]], Scores]
-    """Of an answer, given its row of the benchmark's answers; ValueError says why it cannot be read."""
+    """Scores of an answer, given its row of the benchmark's answers; ValueError explains why it cannot be read."""
     worst: Scores
-    """What a question counts that is not answered; names of the scores."""
+    """Scores of a question without an answer; names of the scores."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """What is scored."""
+    """Benchmark and its measures."""
 
     name: str
     """For messages."""
@@ -124,7 +124,7 @@ class Benchmark:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Scores, and what could not be read."""
+    """Scores, and lines that could not be read."""
 
     scores: Mapping[str, Mapping[str, float]]
     """Kind -> name -> value: means over questions; `count`, `answered`; of each score also `NAME_GROUP` and
@@ -135,7 +135,7 @@ class Report:
 
 @dataclasses.dataclass(frozen=True)
 class ScoreSettings:
-    """What is scored."""
+    """Answers, and their benchmark."""
 
     answers: Annotated[Path, tyro.conf.Positional]
     """JSON lines {"id": ..., "answer": ...}."""

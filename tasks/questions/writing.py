@@ -65,7 +65,7 @@ SEEDS = 1_000_000  # between the scenes of one benchmark seed and the next
 
 @dataclasses.dataclass(frozen=True)
 class WriteSettings:
-    """What is written."""
+    """Benchmark to write."""
 
     out: Annotated[Path, tyro.conf.Positional]
     """A folder that does not exist yet, or is empty."""
@@ -81,7 +81,7 @@ class WriteSettings:
             )
 
     def seed_of(self, number: int) -> int:
-        """Of one scene."""
+        """Seed of one scene."""
         return self.seed * SEEDS + number
 
 
@@ -104,7 +104,7 @@ def write_benchmark(
     """Write scenes, questions, answers, and last the manifest with the digests of all other files.
 
     Args:
-        settings: Of the command line.
+        settings: Settings of the command line.
         write_scene: Writes the files of one scene, given its number and name; returns rows of questions, rows of
             answers, and the scene in words for the progress line.
         manifest: Entries besides the digests.
@@ -139,7 +139,7 @@ def write_picture(files: BenchmarkFolder, folder: str, picture: Picture) -> None
 
 
 def provenance(module: str, settings: WriteSettings, camera: Camera) -> dict[str, Any]:
-    """Entries of every manifest that say how the files were made."""
+    """Entries of every manifest on how the files were made."""
     return {
         "command": f"python -m {module} OUT --scenes {settings.scenes} --seed {settings.seed}",
         "scenes": settings.scenes,

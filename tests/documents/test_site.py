@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.results_page.page import FOLDER, SECTIONS
 from tests.documents.snippets import PAGES, ROOT
 from tests.kit.commands import interpreted
 
@@ -25,7 +26,9 @@ API = sorted((DOCS / "api").glob("*.md"))
 
 
 def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
-    made = {"contributing.md", "changelog.md"}  # by `.ci/site.py`, of files beside `docs`
+    # By `.ci/site.py`, of files beside `docs` and of results.
+    built = {f"{FOLDER}/{name}.md" for name in {*(section.page for section in SECTIONS), "learners"} - {""}}
+    made = {"contributing.md", "changelog.md", *built}
     listed = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", CONFIG.partition("nav:\n  - Begin")[2], re.M)
     assert len(listed) == len(set(listed))
     assert set(listed) - made == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}

@@ -15,9 +15,9 @@ import pytest
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.errors import EmbodiedError, EngineError, RunError
 from embodied.evaluation.learning_curves import Across, draw
-from embodied.rendering.video import VideoWriter
 from embodied.storage.runs import Run
 from embodied.viewer.camera import start_server
+from embodied.viewer.film import VideoWriter
 
 pytestmark = pytest.mark.timeout(120)
 

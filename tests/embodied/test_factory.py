@@ -106,7 +106,7 @@ def test_fields_of_the_config_are_arguments():
         ({"seed": -1}, EmbodiedError, r"seed=-1; expected"),
         ({"seed": 2**32}, EmbodiedError, r"seed=4294967296; expected"),  # JAX would take it for 0
         ({"start_tlt": 1.0}, EmbodiedError, r"no field 'start_tlt'; did you mean 'start_tilt'"),
-        ({"mass_spread": 2.0}, EmbodiedError, r"mass_spread=2.0; expected a fraction"),
+        ({"mass_spread": 2.0}, EmbodiedError, r"mass_spread=2.0 must be 0 or more and less than 1"),
         ({"device": "tpu"}, EmbodiedError, r"unknown device 'tpu'; expected 'cpu'"),
         ({"engine_options": {"thread": 2}}, EngineError, r"engine rigid has no option thread; it has none"),
         ({"engine": "mujoco", "engine_options": {"thread": 2}}, EngineError, r"no option thread; it has threads"),

@@ -14,9 +14,11 @@ from tests.kit.commands import on_terminal, plain, refused, run
 def test_a_pipe_gets_a_line_for_each_task(capsys):
     assert listing.main([]) == 0
     said = capsys.readouterr()
-    assert [line.partition("\t")[0] for line in said.out.splitlines()] == list(join_content())
+    proven = [name for name in join_content() if not join_content()[name].experimental]
+    assert [line.partition("\t")[0] for line in said.out.splitlines()] == proven
     assert not any(character in said.out for character in "│╭─\x1b…")
-    assert f"{len(join_content())} tasks" in said.err
+    assert f"{len(proven)} tasks" in said.err
+    assert f"{len(join_content()) - len(proven)} experimental ones (--all)" in said.err
 
 
 def narrow(*words: str) -> list[str]:
@@ -28,7 +30,9 @@ def narrow(*words: str) -> list[str]:
 
 def test_a_terminal_gets_tasks_without_variants_in_80_columns(terminal):
     registry = join_content()
-    assert listed(narrow()) == [name for name in registry if registry[name].variant_of is None]
+    assert listed(narrow()) == [
+        name for name in registry if registry[name].variant_of is None and not registry[name].experimental
+    ]
     assert listed(narrow("--all")) == list(registry)
 
 
@@ -57,6 +61,7 @@ def test_words_choose(words, expected, other, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["walker", "parts"], "only experimental tasks have 'walker parts'"),
         (["hovr"], "unknown task 'hovr'; did you mean 'swarm/hover'?"),
         (["no_such_task.py"], "no_such_task.py' does not exist"),
         (["--engines", "mujco"], "unknown engine 'mujco'; did you mean 'mujoco'?"),
@@ -68,7 +73,12 @@ def test_words_that_nothing_has_suggest(words, said):
 
 @pytest.mark.parametrize(
     ("flag", "names"),
-    [("--learners", list(ALGORITHMS)), ("--engines", list(ENGINES)), ("--suites", ["mt10"]), ("--robots", ["go1"])],
+    [
+        ("--learners", [name for name, entry in ALGORITHMS.items() if not entry.experimental]),
+        ("--engines", list(ENGINES)),
+        ("--suites", ["mt10"]),
+        ("--robots", ["go1"]),
+    ],
 )
 def test_what_else_there_is(flag, names, capsys, monkeypatch):
     assert listing.main([flag, "--json"]) == 0
@@ -79,6 +89,15 @@ def test_what_else_there_is(flag, names, capsys, monkeypatch):
     assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1
     on_terminal(monkeypatch)
     assert narrow(flag)
+
+
+def test_all_lists_experimental_algorithms_too(capsys):
+    names = []
+    for words in (["--learners"], ["--learners", "--all"]):
+        assert listing.main(words) == 0
+        names.append([line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()][1:])
+    assert names[1] == list(ALGORITHMS)
+    assert set(names[1]) - set(names[0]) == {"hasac", "idql", "matd3", "qmix"}
 
 
 def test_words_choose_among_what_else_there_is(capsys):

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import embodied
-from embodied import bench, collect, evaluate, play, ship, snapshots, train
+from embodied import collect, evaluate, play, ship, snapshots, train
 from embodied import list as listing
+from embodied.bench import __main__ as bench
 from embodied.core.initial_states import load
 from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
@@ -144,13 +145,13 @@ def test_export_and_ship_say_what_they_cannot_do(at_run: str, tmp_path: Path) ->
     with sharing("an export's look at a task"):
         said = refused(export.main, at_run, "--out", str(tmp_path / "bundle"))
     assert "mass.py:Sound' cannot be deployed: Sound: 'goal' of its state begins otherwise in every episode" in said
-    assert "if somebody tells the robot, name it in the task's `commands`" in said
+    assert "if an operator gives it, name it in the task's `commands`" in said
     said = refused(ship.main, at_run)
     assert "mass.py:Sound is a task of your own; the package ships policies of its tasks" in said
 
 
 def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_it(folder: Path) -> None:
-    text = 'from tasks.swarm.hover import Hover\n\n\nclass Mine(Hover):\n    """Hover."""\n'
+    text = 'from tasks.swarm.single.hover import Hover\n\n\nclass Mine(Hover):\n    """Hover."""\n'
     Path("mine.py").write_text(text)
     shipped = checkpoints.load(shipped_path("swarm/hover"))
     name = f"{folder}/mine.py:Mine"
@@ -162,7 +163,7 @@ def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_
 
 
 def test_a_file_has_training_defaults_of_its_own(folder: Path) -> None:
-    defaults = "from policies.training.defaults import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
+    defaults = "from policies.train_config import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
     Path("short.py").write_text(SOUND + defaults)
     assert join_content()["short.py"].load_training().num_envs == 7
     Path("wrong.py").write_text(SOUND + "training = 3\n")

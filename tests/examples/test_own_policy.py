@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import embodied
-from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.evaluate import main as evaluate_command
 from embodied.evaluation.rollouts import evaluate
 from examples.own_policy import pursuit
-from policies.multi_agent.mixed_team import infiltrated
 from policies.training.loading import load_policy
+from policies.training.mixed_team import infiltrated
 from tasks.swarm.team.waypoints import EGO_SIZE
 from tests.kit.commands import run
 from tests.kit.task_file import mass

@@ -5,7 +5,6 @@ Tests of what reads a bundle take `small_bundle()` and change a copy of it; `res
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import functools
 import hashlib
@@ -13,24 +12,37 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import jax
 import numpy as np
 import torch
 
-from embodied.core.task import Task
 from embodied.storage.files import seal
 from policies.networks.build import make_actor
 from policies.networks.mlp import MLP, Activation, NetworkConfig
 from policies.policy import NormalizedActor, Policy
 from sim2real import export
+from sim2real.bundles.bundle import Bundle
+from sim2real.bundles.contents import contents
 from sim2real.bundles.files import MANIFEST
-from sim2real.contract.contract import Actuator, Contract, Joint, Term
-from sim2real.contract.describe import describe, is_whole_step
-from sim2real.contract.describe_step import Described, describe_step
-from sim2real.deployment.policies import ShippedPolicy
-from sim2real.graphs.control import nominal
+from sim2real.bundles.policies import ShippedPolicy
+from sim2real.contract.contract import (
+    COMMAND,
+    NEXT,
+    STATE,
+    Actuator,
+    Command,
+    Contract,
+    Joint,
+    Number,
+    Remembered,
+    Source,
+    Step,
+    Term,
+)
+from sim2real.graphs.control import ACTION, OBSERVATION, TARGET
+from sim2real.graphs.describe import Described, describe
+from sim2real.graphs.graph import Builder
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 from tests.kit.budget import sharing
 from tests.kit.worlds import task_of
 
@@ -60,6 +72,7 @@ def small_contract(task: str = "family/task") -> Contract:
     """Three joints, of which one has a narrow range and one moves further up than down."""
     names = ("hip", "knee", "ankle roll")
     up, down, upper = (0.5, 0.3, 1.1), (0.5, 0.7, 1.1), (2.0, 0.2, 2.0)
+    command = Command("speed", 1, "forward m/s", (0.5,), (), (Number("forward", "m/s", -1.0, 1.0),))
     return Contract(
         task=task,
         robot="leg",
@@ -71,14 +84,59 @@ def small_contract(task: str = "family/task") -> Contract:
         ),
         joints=tuple(Joint(name, 0.1 * i, -0.6, 2.1, 20.0) for i, name in enumerate(names)),
         terms=(
-            Term("gyro", "gyro", 3, "rad/s", 0.1),
-            Term("joint_pos", "joint_offset", 3, "rad", 0.01, 2),
+            Term("gyro", 3, "rad/s", "angular velocity, body frame", 0.1, "gyro"),
+            Term("joint_pos", 3, "rad", "joint angles", 0.01, "joint_pos"),
+            Term("last_action", 2, "1", "two of the last actions"),
+            Term("command", 1, "m/s", "forward"),
         ),
-        command=("forward m/s",),
-        command_ranges=((-1.0, 1.0),),
+        step=Step(
+            sources=(
+                Source("gyro", 3, "rad/s", "angular velocity, body frame"),
+                Source("joint_pos", 3, "rad", "joint angles"),
+            ),
+            commands=(command,),
+            remembered=(Remembered("last_action", 2, (0.0, 0.0)),),
+            action_size=3,
+        ),
         latency=(0.0, 0.01),
         max_tilt=1.0,
     )
+
+
+def small_described(policy: Policy | None = None, contract: Contract | None = None) -> Described:
+    """The step of `small_policy` and `small_contract`: the rule of the contract's actuators after the network."""
+    policy, contract = policy or small_policy(), contract or small_contract()
+    build = Builder()
+    gyro, joints, last = (
+        build.input(name, size) for name, size in (("gyro", 3), ("joint_pos", 3), (f"{STATE}last_action", 2))
+    )
+    observation = build.concat([gyro, joints, last, build.input(f"{COMMAND}speed", 1)])
+    (action,) = PolicyNodes(policy)(build, [observation])
+    zero = build.constant(0.0)
+    moved = [
+        build.binary("mul", build.binary(name, action, zero), build.constant(contract.row(field)))
+        for name, field in (("max", "up"), ("min", "down"))
+    ]
+    target = build.binary("add", build.binary("add", *moved), build.constant(contract.row("offset")))
+    for name, field in (("max", "lower"), ("min", "upper")):
+        target = build.binary(name, target, build.constant(contract.row(field)))
+    outputs = {TARGET: target, OBSERVATION: observation, ACTION: action}
+    outputs[f"{STATE}last_action{NEXT}"] = build.take(action, [0, 1])
+    start = {"gyro": np.zeros(3), "joint_pos": np.array([0.0, 0.1, 0.2]), f"{COMMAND}speed": np.array([0.5])}
+    return Described(contract, build.graph(outputs, whole=start), None, start)  # type: ignore[arg-type]
+
+
+def small_export(out: Path, policy: Policy | None = None, contract: Contract | None = None) -> Bundle:
+    """Write the bundle of a small policy."""
+    policy = policy or small_policy()
+    made = small_described(policy, contract)
+    return export.finished(out, *contents(made, policy), made.contract)
+
+
+def target_of(contract: Contract, action: np.ndarray) -> np.ndarray:
+    """(..., A) targets of actions (..., A) by the rule of the contract's actuators."""
+    moved = contract.row("up") * np.maximum(action, 0.0) + contract.row("down") * np.minimum(action, 0.0)
+    return np.clip(contract.row("offset") + moved, contract.row("lower"), contract.row("upper"))
 
 
 @functools.cache
@@ -97,7 +155,7 @@ def folder_of(name: str) -> Path:
 def small_bundle() -> Path:
     """The bundle of `small_policy` and `small_contract`; tests that change anything change a copy."""
     with sharing("small bundle"):
-        return export.write(folder_of("small") / "bundle", small_policy(), small_contract()).path
+        return small_export(folder_of("small") / "bundle").path
 
 
 @functools.cache
@@ -109,27 +167,16 @@ def shipped_bundle(task: str) -> Path:
     return folder
 
 
-@functools.cache
 def contract_of(task: str) -> Contract:
     """The contract of a registered task with its default options."""
-    if is_whole_step(task_of(task)):
-        return described(task).contract
-    with sharing(f"contract of {task}"):
-        return describe(task_of(task), task)
-
-
-def quick(task: Task[Any]) -> Task[Any]:
-    """A task without variations whose reset is one program, instead of hundreds of single operations."""
-    plain = copy.copy(nominal(task))
-    setattr(plain, "reset", jax.jit(plain.reset))  # noqa: B010  (no type checker lets a method be replaced)
-    return plain
+    return described(task).contract
 
 
 @functools.cache
 def described(task: str) -> Described:
-    """The whole control step of a registered task, without a policy."""
+    """The control step of a registered task, without a policy."""
     with sharing(f"control step of {task}"):
-        return describe_step(quick(task_of(task)), task)
+        return describe(task_of(task), task)
 
 
 @functools.cache
@@ -160,21 +207,32 @@ def observations(policy: Policy, count: int = 300) -> np.ndarray:
     return np.concatenate([usual, strange]).astype(np.float32)
 
 
+def inputs_of(observation: np.ndarray) -> dict[str, np.ndarray]:
+    """The inputs of the small step that are observed as (9,)."""
+    gyro, joints, last, speed = np.split(np.asarray(observation, np.float32), [3, 6, 8])
+    return {"gyro": gyro, "joint_pos": joints, f"{STATE}last_action": last, f"{COMMAND}speed": speed}
+
+
 class Compiled:
-    """`policy.c` in a folder, as a function."""
+    """`policy.c` of the small step in a folder, as a function of an observation."""
 
     def __init__(self, folder: Path, flags: tuple[str, ...], actions: int = ACTIONS) -> None:
         library = folder / "policy.so"
         compile_c([*flags, "-fPIC", "-shared", str(folder / "policy.c"), "-lm", "-o", str(library)])
         self._step = ctypes.CDLL(str(library)).policy_step
-        self._step.argtypes = [FLOATS] * 3
+        self._step.argtypes = [FLOATS] * 4
         self.actions = actions
+        self.state = np.zeros(2, np.float32)
+        """As the last step left it."""
 
     def __call__(self, observation: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
         """Return code, action, target."""
-        observation = np.ascontiguousarray(observation, np.float32)
+        given = inputs_of(observation)
+        outside = np.concatenate([given["gyro"], given["joint_pos"], given[f"{COMMAND}speed"]])
+        self.state = np.array(given[f"{STATE}last_action"])
         action, target = np.full((2, self.actions), 7.0, np.float32)
-        why = self._step(*(array.ctypes.data_as(FLOATS) for array in (observation, action, target)))
+        arrays = (outside, self.state, action, target)
+        why = self._step(*(array.ctypes.data_as(FLOATS) for array in arrays))
         return why, action, target
 
 

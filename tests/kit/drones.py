@@ -17,7 +17,7 @@ from embodied.env.env import Env
 from embodied.env.step import Step
 from embodied.registry import join_content
 from embodied.rendering.cameras import camera_config
-from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.documents.snippets import ROOT, blocks_of
 from tests.kit.budget import sharing
 

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
-from sim2real.contract.contract import Actuator, Contract, Joint, Term
+from sim2real.contract.contract import (
+    COMMAND,
+    NEXT,
+    STATE,
+    Actuator,
+    Command,
+    Contract,
+    Joint,
+    Number,
+    Remembered,
+    Source,
+    Step,
+    Term,
+)
 from sim2real.robots.base import Measurement, Robot
 
 T = TypeVar("T")
@@ -32,14 +45,18 @@ def leg() -> Contract:
     )
     joints = tuple(Joint(f"j{i}", 0.0, LOWER, UPPER, 20.0) for i in range(3))
     terms = (
-        Term("joint_pos", "joint_offset", 3, "rad"),
-        Term("gyro", "gyro", 3, "rad/s"),
-        Term("last_action", "last_action", 3, "1"),
-        Term("command", "command", 1, "1"),
+        Term("joint_pos", 3, "rad", source="joint_pos"),
+        Term("gyro", 3, "rad/s", source="gyro"),
+        Term("last_action", 3, "1"),
+        Term("command", 1, "1"),
     )
-    return Contract(
-        "test/leg", "leg", 50.0, 500.0, actuators, joints, terms, ("speed",), ((-1.0, 1.0),), max_tilt=1.2
-    )  # fmt: skip
+    step = Step(
+        sources=(Source("joint_pos", 3, "rad", "joint angles"), Source("gyro", 3, "rad/s", "angular velocity")),
+        commands=(Command("speed", 1, "speed", (0.0,), (), (Number("speed", "1", -1.0, 1.0),)),),
+        remembered=(Remembered("last_action", 3, (0.0, 0.0, 0.0)),),
+        action_size=3,
+    )
+    return Contract("test/leg", "leg", 50.0, 500.0, actuators, joints, terms, step, max_tilt=1.2)
 
 
 class FakeRobot(Robot):
@@ -108,13 +125,22 @@ class Sway:
     steps: int = 0
     seen: list[np.ndarray] = dataclasses.field(default_factory=list)
 
-    def run(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """One step."""
+    def step(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """One step; what it sees is joint_pos, gyro, the last action and the command."""
+        names = ("joint_pos", "gyro", f"{STATE}last_action", f"{COMMAND}speed")
+        observation = np.concatenate([inputs.get(name, np.zeros(0)) for name in names])
         self.seen.append(observation)
         time = self.steps * self.contract.period
         self.steps += 1
         action = 0.8 * np.sin(2 * np.pi * time) * np.ones(self.contract.action_size)
-        return self.change(time, action, self.contract.target(action))
+        action, target = self.change(time, action, self._target(action))
+        state = {f"{STATE}{one.name}{NEXT}": action[: one.size] for one in self.contract.step.remembered}
+        return {"observation": observation, "action": action, "target": target, **state}
+
+    def _target(self, action: np.ndarray) -> np.ndarray:
+        contract = self.contract
+        target = contract.row("offset") + contract.row("up") * action
+        return np.clip(target, contract.row("lower"), contract.row("upper"))
 
 
 class Sink:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from policies.imitation import demonstrations
+from policies.data import demonstrations
 from tests.kit.learning import PointMass
 
 SPEC = dict(PointMass.observation_spec)

@@ -20,11 +20,11 @@ from policies.multi_agent.qmix import QMIXConfig
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.off_policy.awac import AWACConfig
 from policies.off_policy.config import OffPolicyConfig
-from policies.off_policy.idql.idql import IDQLConfig
+from policies.off_policy.idql import IDQLConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.rlpd import RLPDConfig
 from policies.off_policy.sac import SACConfig
-from policies.off_policy.svea.svea import SVEAConfig
+from policies.off_policy.svea import SVEAConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import CuriosityConfig, PPOConfig, Schedule, SymmetryConfig
 from policies.registry import algorithm_of
@@ -111,10 +111,7 @@ RESUMED = {
     "ppo": _learner(PPO, "gaussian-mlp"),
     "ppo curious": _learner(dataclasses.replace(PPO, curiosity=CuriosityConfig(weight=0.5)), "gaussian-mlp"),
     "ppo symmetric": _learner(dataclasses.replace(PPO, symmetry=SymmetryConfig(network=True)), "gaussian-mlp"),
-    "ppo with images": _learner(
-        dataclasses.replace(PPO, symmetry=SymmetryConfig(augmentation=True, loss_coef=1.0), schedule=Schedule.FIXED),
-        "gaussian-mlp",
-    ),
+    "ppo with a fixed learning rate": _learner(dataclasses.replace(PPO, schedule=Schedule.FIXED), "gaussian-mlp"),
     "ppo remembering": Learner(REMEMBERING, Recall, kind="gaussian-gru"),
     "ppo, a critic with memory": Learner(dataclasses.replace(REMEMBERING, actor=SMALL), Recall, kind="gaussian-mlp"),
     "ppo, an actor with memory": Learner(dataclasses.replace(REMEMBERING, critic=SMALL), Recall, kind="gaussian-gru"),

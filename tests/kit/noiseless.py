@@ -11,9 +11,9 @@ import numpy as np
 
 from embodied.env.env import Env
 from sim2real.contract.contract import Contract
-from sim2real.contract.describe import describe
 from sim2real.robots.base import Measurement
 from tests.kit.budget import sharing
+from tests.kit.bundles import contract_of
 from tests.kit.worlds import build_env, task_of
 
 
@@ -26,7 +26,7 @@ def noiseless(name: str) -> tuple[Env, Contract]:
         task = type(task_of(name))(dataclasses.replace(config, **quiet))
         env = build_env(task, "mujoco", 1)
         env.reset(seed=0)
-    return env, describe(task, name)
+    return env, contract_of(name)
 
 
 def measured(env: Env, contract: Contract) -> Measurement:

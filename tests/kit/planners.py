@@ -12,8 +12,8 @@ import torch
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.vec_env import ObservationSpec
 from policies.networks.mlp import NetworkConfig
-from policies.off_policy.svea.network import ImageEncoder, PixelActor
-from policies.off_policy.svea.policy import NormalizedPixelActor, PixelGroups, PixelPolicy
+from policies.networks.pixels import ImageEncoder, PixelActor
+from policies.pixel_policy import NormalizedPixelActor, PixelGroups, PixelPolicy
 from policies.vla.data.normalization import Normalization
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 from policies.vla.model.config import Head, VLAConfig
@@ -21,14 +21,14 @@ from policies.vla.model.token_head import TokenHead
 from policies.vla.policy import VLAPolicy
 from sim2real import export
 from sim2real.bundles.bundle import Bundle
+from sim2real.bundles.contents import contents
 from sim2real.bundles.planner.network import SEEING, PlannerNetwork
-from sim2real.bundles.step import contents as step_bundle
 from sim2real.contract.contract import Contract
-from sim2real.contract.describe_step import Described, describe_step
 from sim2real.contract.planner import Planner
+from sim2real.graphs.describe import Described, describe
 from sim2real.robots.base import Measurement
 from tests.kit.budget import sharing
-from tests.kit.bundles import folder_of, quick
+from tests.kit.bundles import folder_of
 from tests.kit.fakes import given
 from tests.kit.worlds import task_of
 
@@ -72,25 +72,25 @@ def network_of(policy: Any) -> PlannerNetwork:
 def _described() -> Described:
     """The control step of the task for a policy that reads the robot's own state, without a planner."""
     with sharing(f"control step of {TASK}"):
-        return describe_step(quick(task_of(TASK)), TASK, group=PROPRIO)
+        return describe(task_of(TASK), TASK, group=PROPRIO)
 
 
 def described_for(planner: Planner) -> Described:
-    """The same with a planner, which changes nothing of the graph: `export.write_planner` describes it anew."""
+    """The same with a planner, which changes nothing of the graph: `export.write` describes it anew."""
     described = _described()
-    step = dataclasses.replace(given(described.contract.step), planner=planner)
+    step = dataclasses.replace(described.contract.step, planner=planner)
     return dataclasses.replace(described, contract=dataclasses.replace(described.contract, step=step))
 
 
 @functools.cache
 def seeing() -> tuple[Bundle, VLAPolicy]:
-    """A bundle of a policy that is told what to do, by action tokens."""
+    """A bundle of a policy with instructions, by action tokens."""
     return _exported(vla(), "vla")
 
 
 @functools.cache
 def looking() -> tuple[Bundle, PixelPolicy]:
-    """A bundle of a policy from pixels, which is told nothing."""
+    """A bundle of a policy from pixels, which takes no instruction."""
     return _exported(pixels(), "pixels")
 
 
@@ -122,12 +122,12 @@ def _exported(policy: Any, name: str) -> tuple[Bundle, Any]:
     network = network_of(policy)
     described = described_for(network.planner)
     with sharing(f"bundle of a policy that sees, {name}"):
-        files, digest = step_bundle.contents(described, network=network)
-        return export.finished(folder_of(name) / "bundle", files, described.contract, digest), policy
+        out = folder_of(name) / "bundle"
+        return export.finished(out, *contents(described, network=network), described.contract), policy
 
 
 def planner_of(contract: Contract) -> Planner:
-    return given(given(contract.step).planner)
+    return given(contract.step.planner)
 
 
 def seen(seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -20,17 +20,16 @@ from embodied.registry import join_content
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
-from policies.imitation import demonstrations as demonstrations_file
+from policies.data import demonstrations as demonstrations_file
 from policies.networks.config import Architecture
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import PPOConfig
 from policies.registry import ALGORITHMS, algorithm_of, default_config, find_algorithm
+from policies.train_config import TrainConfig
 from policies.training import launch, settings
-from policies.training.defaults import TrainConfig
 from policies.training.loading import load_policy, policy_from_checkpoint
-from sim2real.bundles.network import ExportError, Network
-from tasks.swarm.team.training import WAYPOINTS
+from tasks.swarm.multi.training import WAYPOINTS
 from tests.kit import pusher, training
 from tests.kit.budget import sharing
 from tests.kit.learning import vectors
@@ -193,7 +192,7 @@ def test_a_clone_is_trained_and_resumed_like_any_policy(tmp_path):
     assert policy_from_checkpoint(run.load(), "the policy").kind == "squashed-mlp"
 
 
-def test_a_policy_without_a_perceptron_is_stored_resumed_and_not_exported(tmp_path):
+def test_a_policy_without_a_perceptron_is_stored_and_resumed(tmp_path):
     out = tmp_path / "run"
     options = {"unroll": "4", "warm-up": "32", "batch-size": "16", "critic.hidden": "16", "buffer-size": "96",
                "samples": "4", "offline-updates": "0"}  # fmt: skip
@@ -202,8 +201,6 @@ def test_a_policy_without_a_perceptron_is_stored_resumed_and_not_exported(tmp_pa
     assert run_main("--resume", str(out), "--steps", str(3 * STEP)) == 0
     policy = policy_from_checkpoint(Run.open(out).load(), "the policy")
     assert policy.kind == "idql"
-    with pytest.raises(ExportError, match="a policy of kind 'idql' cannot be exported; perceptrons can"):
-        Network.of(policy)
 
 
 def test_an_adviser_named_on_the_command_line_is_asked_also_after_a_resume(tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract.contract import Actuator, Contract, Term
+from sim2real.contract.contract import Actuator, Command, Contract, Number, Rotor, Source, Step, Term
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import Phase, RobotError
@@ -22,10 +22,19 @@ BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
 
 
 def hover() -> Contract:
-    rotors = tuple(Actuator(f"rotor{i}", "N", 0.08, 0.04, 0.08, 0.0, 0.12, math.inf) for i in range(1, 5))
-    terms = (Term("position", "to_command", 3, "m"),)
-    points, ranges = ("x m", "y m", "z m"), ((-3.0, 3.0),) * 3
-    return Contract("swarm/hover", "crazyflie", 50.0, 500.0, rotors, (), terms, points, ranges, workspace=BOX)
+    targets = tuple(Actuator(f"rotor{i}", "rpm", 20e3, 0.0, 0.0, 0.0, 30e3, math.inf) for i in range(1, 5))
+    rotors = (Rotor((0.03, 0.0, 0.0), (0.0, 0.0, 1.0), 1, (0.0, 1e-10), (0.0, 1e-12), (), ()),) * 4
+    numbers = tuple(Number(axis, "m", -3.0, 3.0) for axis in "xyz")
+    step = Step(
+        sources=(Source("position", 3, "m", "position"),),
+        commands=(Command("target", 3, "a point", (0.0, 0.0, 1.0), (), numbers),),
+        remembered=(),
+        action_size=4,
+    )
+    return Contract(
+        "swarm/hover", "crazyflie", 50.0, 500.0, targets, (), (Term("position", 3, "m"),), step,
+        workspace=BOX, rotors=rotors,
+    )  # fmt: skip
 
 
 class Caller:
@@ -232,7 +241,7 @@ def test_a_start_outside_the_workspace_is_refused():
 def test_setpoints_go_straight_and_stay_inside():
     contract = setpoints(hover(), CrazyflieOptions(speed=0.5), np.zeros(3))
     policy = Setpoints(contract, 0.5)
-    path = np.array([policy.run(np.array([0.0, 9.0, 0.5]))[1] for _ in range(400)])
+    path = np.array([policy.step({"command.target": np.array([0.0, 9.0, 0.5])})["target"] for _ in range(400)])
     np.testing.assert_allclose(path[-1], [0.0, 3.0, 0.5])
     assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() <= 0.5 / 50 + 1e-12
 

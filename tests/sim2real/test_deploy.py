@@ -14,10 +14,12 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from sim2real import deploy
+from sim2real.contract.contract import Command, Number
 from sim2real.deployment.operator_stop import OperatorStop
 from sim2real.deployment.record import Report, Timing
 from sim2real.robots.base import Phase
 from sim2real.robots.registry import ROBOTS, options_of
+from tests.kit.bundles import shipped_policy
 from tests.kit.commands import refused, run
 from tests.kit.fakes import FakeRobot, Sway, leg
 
@@ -26,6 +28,13 @@ HOVER = "swarm/hover"
 FAST = ["--no-realtime", "--soft-start", "0", "--seconds", "0.4"]
 
 
+@pytest.fixture
+def shipped(monkeypatch):
+    """The policy shipped for hover is described once a worker."""
+    monkeypatch.setattr(deploy, "load", shipped_policy)
+
+
+@pytest.mark.usefixtures("shipped")
 def test_a_run_is_logged_and_reported(tmp_path, capsys, collector):
     from sim2real.logs.mcap_log import read
 
@@ -52,6 +61,7 @@ def test_a_run_is_logged_and_reported(tmp_path, capsys, collector):
     assert set(recorded["phase"].values[:, 0]) == {Phase.CHECK, Phase.RUN, Phase.DAMP}
 
 
+@pytest.mark.usefixtures("shipped")
 def test_a_trip_has_its_exit_code_and_says_why(capsys):
     words = [HOVER, "--robot=mujoco", *FAST, "--command", "0", "0", "2", "--motor-strength", "0.01"]
     words[words.index("0.4")] = "3"
@@ -62,8 +72,8 @@ def test_a_trip_has_its_exit_code_and_says_why(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([HOVER, "--command", "1", "2"], "--command has 2 values; expected 3: x m, y m, z m"),
-        ([HOVER, "--command", "9", "0", "1"], r"x m is 9\.0; the policy was trained within \[-3, 3\]"),
+        ([HOVER, "--command", "1", "2"], r"--command has 2 values; expected 3: target \(3: x, y and z m of the point"),
+        ([HOVER, "--command", "9", "0", "1"], r"x is 9\.0 m; the policy was trained within \[-3, 3\]"),
         ([HOVER, "--robot", "mujocco"], "unknown robot 'mujocco'; did you mean 'mujoco'"),
         (["nothing/here"], "neither a bundle's folder nor a task"),
         ([HOVER, "--seconds", "-1"], "--seconds -1.0"),
@@ -89,13 +99,14 @@ def test_every_robot_has_help_with_its_own_options(name):
 
 def test_the_default_command_is_to_stand_or_the_middle_of_the_workspace():
     np.testing.assert_array_equal(deploy.commanded(leg(), ()), [0.0])
-    box = dataclasses.replace(
-        leg(),
-        command=("x m", "y m", "z m"),
-        command_ranges=((-3.0, 3.0), (-3.0, 3.0), (0.0, 5.0)),
-        workspace=((-3, 3), (-1, 3), (0, 4)),
-    )
-    np.testing.assert_array_equal(deploy.commanded(box, ()), [0.0, 1.0, 2.0])
+    space = zip("xyz", ((-3.0, 3.0), (-1.0, 3.0), (0.0, 4.0)), strict=True)
+    numbers = tuple(Number(axis, "m", *ends) for axis, ends in space)
+    point = Command("target", 3, "a point", (0.0, 0.0, 1.0), (), numbers)
+    flying = dataclasses.replace(leg(), step=dataclasses.replace(leg().step, commands=(point,)))
+    np.testing.assert_array_equal(deploy.commanded(flying, ()), [0.0, 1.0, 2.0])
+    unbounded = dataclasses.replace(point, numbers=())
+    unknown = dataclasses.replace(leg(), step=dataclasses.replace(leg().step, commands=(unbounded,)))
+    assert deploy.commanded(unknown, ()).size == 0
 
 
 def test_exit_codes():
@@ -110,7 +121,7 @@ def test_the_robot_is_closed_whatever_happens(monkeypatch):
     settings = deploy.parse([HOVER, "--seconds", "0.2"])
 
     class Interrupted(Sway):
-        def run(self, observation):
+        def step(self, inputs):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

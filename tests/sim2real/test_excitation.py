@@ -12,7 +12,8 @@ import pytest
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage.paths import asset
-from sim2real.contract.limits import CLEARANCE, UNSTATED_SPEED, limits_of, robot_names
+from sim2real.contract.contract import UNSTATED_SPEED
+from sim2real.contract.limits import CLEARANCE, limits_of, robot_names
 from sim2real.excitation import main
 from sim2real.identification import excitation
 from sim2real.identification.excitation import SHARE, ExcitationConfig, excite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import shutil
 
@@ -16,16 +17,25 @@ from embodied.storage.runs import Run
 from policies.training.loading import PREFIX
 from sim2real import export
 from sim2real.bundles import bundle
-from sim2real.bundles.files import BundleError
-from sim2real.bundles.network import ExportError, Network
+from sim2real.bundles.files import BundleError, ExportError
 from sim2real.bundles.readme import readme
-from sim2real.contract.describe import describe
 from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
+from sim2real.graphs.control import FirstTrace
 from sim2real.robots.base import Measurement
+from sim2real.robots.simulation.mismatch import ModelMismatch
+from sim2real.robots.simulation.robot_model import RobotModel
 from tasks.swarm.dynamics.quadrotor import Preset
-from tasks.swarm.hover import Hover, HoverConfig
-from tests.kit.bundles import shipped_bundle, small_bundle, small_contract, small_policy
+from tasks.swarm.single.hover import Hover, HoverConfig
+from tests.kit.bundles import (
+    shipped_bundle,
+    small_bundle,
+    small_contract,
+    small_described,
+    small_export,
+    small_policy,
+)
 from tests.kit.commands import refused
+from tests.kit.worlds import task_of
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -43,11 +53,15 @@ def test_a_shipped_policy_becomes_a_bundle_to_deploy_from(name):
     folder = shipped_bundle(name)
     made = bundle.load(folder)
     text = (folder / "README.md").read_text()
-    for item in (*made.contract.joints, *made.contract.actuators, *made.contract.terms):
+    for item in (*made.contract.joints, *made.contract.actuators, *made.contract.terms, *made.contract.step.sources):
         assert f"| {item.name} |" in text
+    for term in made.contract.terms:
+        assert f"| {term.unit} |" in text
+        assert f"| {term.meaning} |" in text
     for field in ("offset", "up", "lower"):
-        assert all(f"{value:.7g}" in text for value in made.contract.row(field))
-    assert all(name in text for name in made.contract.command)
+        assert all(f"{value:.7g}" in text for value in made.contract.row(field) if value)
+    for number in made.contract.command:
+        assert f"{number.name} {number.lower:g} to {number.upper:g} {number.unit}" in text
     assert "nan" not in text
     assert "{" not in text.partition("```python")[0]
     assert ("crazyflie" in {path.name for path in folder.iterdir()}) == (name == HOVER)
@@ -59,33 +73,31 @@ def test_examples_in_the_readme_are_python():
     assert len(examples) == 2
     for example in examples:
         compile(example, "README.md", "exec")
-        assert len(example.strip().splitlines()) <= 12
-    assert "position=..." in examples[0]
-    assert "joint_pos=..." not in examples[0]
+        assert len(example.strip().splitlines()) <= 24
 
 
 def test_the_same_policy_gives_the_same_bytes_and_how_they_were_verified_is_said(tmp_path, capsys):
     export.main([HOVER, "--out", str(tmp_path / "again")])
     shown = capsys.readouterr().out
-    assert "ONNX\tverified with 32 golden vectors" in shown
-    assert shutil.which("gcc") is None or "C99\tlargest difference from PyTorch" in shown
+    assert "ONNX\tverified with 32 golden steps" in shown
+    assert shutil.which("gcc") is None or "C99\tlargest difference from the exporting machine" in shown
     assert listing(tmp_path / "again") == listing(shipped_bundle(HOVER))
 
 
 def test_a_bundle_is_replaced_and_anything_else_is_left_alone(tmp_path):
     folder = shutil.copytree(small_bundle(), tmp_path / "bundle")
     first = bundle.load(folder)
-    second = export.write(folder, small_policy(), small_contract("family/other"))
+    second = small_export(folder, contract=small_contract("family/other"))
     assert second.contract.task == "family/other"
     assert first.sha256 != second.sha256
     (tmp_path / "empty").mkdir()
-    export.write(tmp_path / "empty", small_policy(), small_contract())
+    small_export(tmp_path / "empty")
     photographs = tmp_path / "photographs"
     photographs.mkdir()
     (photographs / "holiday.jpg").write_text("beach")
     for place in (photographs, photographs / "holiday.jpg"):
         with pytest.raises(ExportError, match="exists and is no bundle; it is left alone"):
-            export.write(place, small_policy(), small_contract())
+            export.check_place(place)
     assert listing(photographs) == {"holiday.jpg": b"beach"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "empty", "photographs"]
 
@@ -101,7 +113,7 @@ def test_a_failed_export_leaves_what_was_there(tmp_path, monkeypatch, at):
     owner, _, name = at.rpartition(".")
     monkeypatch.setattr(bundle if owner else export, name, fail)
     with pytest.raises(ExportError, match=r"cannot write '.*bundle': No space left on device"):
-        export.write(folder, small_policy(), small_contract("family/other"))
+        small_export(folder, contract=small_contract("family/other"))
     monkeypatch.undo()
     assert listing(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
@@ -129,9 +141,11 @@ def test_a_run_is_exported_with_its_own_config(tmp_path):
     run = store_run(tmp_path, HoverConfig(preset=Preset.T350))
     for name in (run.path, next(run.checkpoints.iterdir())):
         policy, task, task_name = export.trained(str(name))
-        made = export.write(tmp_path / "bundle", policy, describe(task, task_name))
-        assert made.contract == describe(Hover(HoverConfig(preset=Preset.T350)), "swarm/hover")
-        assert made.contract != describe(Hover(), "swarm/hover")
+        assert (task.config, task_name) == (HoverConfig(preset=Preset.T350), "swarm/hover")
+    made = export.write(tmp_path / "bundle", policy, task, task_name)
+    assert made.contract.mass == pytest.approx(float(Hover(task.config).drone.mass))
+    assert json.loads(made.contract.config) == {"preset": "t350"}
+    assert RobotModel(made.contract, ModelMismatch()).task.unwrapped.config.preset is Preset.T350
 
 
 def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, monkeypatch):
@@ -143,9 +157,16 @@ def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, mo
         export.find("manipulation/reach")
 
 
-def test_a_policy_that_does_not_fit_is_refused_with_both_sizes(tmp_path):
-    with pytest.raises(ExportError, match=r"reads 8 numbers of 'policy' and gives 3.*family/task' has 9"):
-        export.write(tmp_path / "bundle", small_policy(inputs=8), small_contract())
+def test_a_policy_that_does_not_fit_is_refused_with_both_sizes():
+    with pytest.raises(EmbodiedError, match=r"the policy reads 8 numbers; the task observes 9"):
+        small_described(small_policy(inputs=8))
+
+
+@pytest.mark.parametrize("name", ["grasping/leap-catch-team", "locomotion/sumo", "swarm/mean-field-flock"])
+def test_a_team_that_cannot_be_deployed_is_refused_in_one_line_before_anything_is_traced(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(FirstTrace, "of", lambda *_: pytest.fail("it traced the task"))
+    with pytest.raises(EmbodiedError, match=rf"^'{name}' cannot be deployed: its .* names no `setpoints`"):
+        export.write(tmp_path / "bundle", small_policy(), task_of(name), name)
     assert not any(tmp_path.iterdir())
 
 
@@ -168,19 +189,19 @@ def test_a_readme_says_the_age_of_measurements_at_which_deploy_latches():
     contract = small_contract()
     limits = Safety.of(contract).limits
     said = f"older than {limits.max_age:g} s ({limits.max_age / limits.period:g} control periods)"
-    assert said in readme(contract, Network.of(small_policy()), "0" * 64)
+    assert said in readme(contract, 100, "0" * 64)
     fresh, stale = (Measurement(-scale * limits.max_age) for scale in (0.99, 1.01))
     assert CHECKS["stale"](limits, State(), Cycle(0.0, fresh)) == ""
     assert "old" in CHECKS["stale"](limits, State(), Cycle(0.0, stale))
 
 
 def test_a_readme_shows_only_columns_that_say_something():
-    contract, network = small_contract(), Network.of(small_policy())
-    text = readme(contract, network, "0" * 64)
+    contract = small_contract()
+    text = readme(contract, 100, "0" * 64)
     assert "| kp | kd |" in text
     assert "leans by more than 57 degrees" in text
     free = [dataclasses.replace(actuator, stiffness=0.0, damping=0.0) for actuator in contract.actuators]
-    text = readme(dataclasses.replace(contract, actuators=tuple(free), max_tilt=np.pi), network, "0" * 64)
+    text = readme(dataclasses.replace(contract, actuators=tuple(free), max_tilt=np.pi), 100, "0" * 64)
     assert "kp" not in text
     assert "leans" not in text
 
@@ -194,7 +215,7 @@ def test_a_folder_whose_name_looks_like_an_option(tmp_path, monkeypatch):
     """The compiler that proves the C code takes no folder's name for an option."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(export, "trained", lambda *_: (small_policy(), None, "family/task"))
-    monkeypatch.setattr(export, "written", lambda out, policy, *_: export.write(out, policy, small_contract()))
+    monkeypatch.setattr(export, "write", lambda out, *_: small_export(out))
     assert export.main([HOVER, "--out=-1"]) == 0
     assert (tmp_path / "-1" / "manifest.json").is_file()
 

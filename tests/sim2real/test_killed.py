@@ -29,7 +29,7 @@ WATCHDOG = BridgeOptions().watchdog
 
 BRIDGE = """
 import sys, time
-from sim2real.deployment.policies import load
+from sim2real.bundles.policies import load
 from sim2real.robots import registry
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -27,15 +28,17 @@ from policies.policy import NormalizedActor, Policy
 from policies.training.loading import PREFIX
 from sim2real import deploy, export
 from sim2real.bundles import bundle
+from sim2real.bundles.contents import contents
 from sim2real.contract import document, model_files
-from sim2real.contract.describe import describe
 from sim2real.contract.limits import CLEARANCE, limits_of
 from sim2real.contract.speeds import of_urdf
-from sim2real.deployment.terms import Observer
+from sim2real.deployment.controllers import Controller
+from sim2real.graphs.describe import Described, describe
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.robots import registry
 from sim2real.robots.simulation.mismatch import ModelMismatch
-from sim2real.robots.simulation.robot_models import model_of
+from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.simulated import SimulatedOptions
 from tests.kit.bundles import contract_of
 from tests.kit.commands import refused
@@ -69,20 +72,33 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("own")
     file = folder / "spot.urdf"
     file.write_text(quadruped())
-    contract = describe(task_of(file), TASK)
-    export.write(folder / "bundle", quiet_policy(contract.observation_size, contract.action_size), contract)
+    task = task_of(file)
+    export.write(folder / "bundle", quiet_policy(*sizes(task)), task, TASK)
     return file, folder / "bundle"
+
+
+def sizes(task: Any) -> tuple[int, int]:
+    """Numbers that a policy of the task observes, and gives."""
+    terms = task.observation_terms["policy"].values()
+    return sum(math.prod(shape) for shape in terms), task.action_size
 
 
 @pytest.fixture
 def copied(original: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
     """A file and a bundle of its own, as if it had been trained with."""
     file = Path(shutil.copy(original[0], tmp_path / "spot.urdf"))
-    contract = bundle.load(original[1]).contract
-    contract = dataclasses.replace(contract, model=dataclasses.replace(given(contract.model), path=str(file)))
-    policy = quiet_policy(contract.observation_size, contract.action_size)
-    export.write(tmp_path / "bundle", policy, contract)
+    made = described_at(original[0])
+    contract = dataclasses.replace(made.contract, model=dataclasses.replace(given(made.contract.model), path=str(file)))
+    made = dataclasses.replace(made, contract=contract)
+    export.finished(tmp_path / "bundle", *contents(made), contract)
     return file, tmp_path / "bundle"
+
+
+@functools.cache
+def described_at(file: Path) -> Described:
+    """The control step of the quadruped under a quiet policy."""
+    task = task_of(file)
+    return describe(task, TASK, PolicyNodes(quiet_policy(*sizes(task))))
 
 
 def test_the_contract_says_what_the_file_says(original: tuple[Path, Path]) -> None:
@@ -121,16 +137,18 @@ def walker(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_bipeds_clock_goes_with_its_height(walker: Any) -> None:
-    contract = describe(walker, "locomotion/velocity-biped")
-    assert contract.gait_hz == walker.step_rate
-    assert contract.command_ranges == tuple((-limit, limit) for limit in walker.config.command.limits)
+    contract = describe(walker, "locomotion/velocity-biped").contract
+    clock = next(term for term in contract.terms if term.name == "phase")
+    assert f"{walker.step_rate:g} turns a second" in clock.meaning
+    limits = walker.velocities.limits
+    assert [(number.lower, number.upper) for number in contract.command] == [(-limit, limit) for limit in limits]
 
 
 def test_joints_come_in_the_owners_order(original: tuple[Path, Path], tmp_path: Path) -> None:
     usual = [joint.name for joint in bundle.load(original[1]).contract.joints]
     file = Path(shutil.copy(original[0], tmp_path / "spot.urdf"))
     (tmp_path / "robot.toml").write_text(f"joints = {usual[::-1]}\n")
-    turned = describe(task_of(file), TASK)
+    turned = describe(task_of(file), TASK).contract
     assert [joint.name for joint in turned.joints] == usual[::-1]
     assert given(turned.model).description
 
@@ -171,7 +189,7 @@ def test_the_simulated_robot_observes_as_the_task(original: tuple[Path, Path]) -
     theirs = np.concatenate(
         [np.ravel(part) for part in task.observe(world, state, jax.random.key(0))["policy"].values()]
     )
-    ours = Observer(contract)(built.read(), np.zeros(contract.action_size), np.array([0.4, 0.1, -0.2]))
+    ours, _, _ = Controller(bundle.load(original[1])).decide(built.read(), np.array([0.4, 0.1, -0.2]))
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
@@ -181,11 +199,11 @@ def test_a_file_that_was_moved_is_asked_for_and_found(copied: tuple[Path, Path])
     moved = file.parent / "elsewhere"
     moved.mkdir()
     file.rename(moved / "renamed.urdf")
-    assert bundle.load(folder).run(np.zeros(contract.observation_size))[0].shape == (8,)
+    assert len(contract.actuators) == 8  # it needs no file to be read
     with pytest.raises(EmbodiedError, match=r"model file .*spot\.urdf is no longer there; .* --robot-file FILE"):
-        model_of(contract, ModelMismatch())
+        RobotModel(contract, ModelMismatch())
     with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
-        model_of(contract, ModelMismatch(), moved / "none.urdf")
+        RobotModel(contract, ModelMismatch(), moved / "none.urdf")
     settings = deploy.parse([str(folder), "--no-realtime", "--robot-file", str(moved / "renamed.urdf")])
     assert registry.connect("mujoco", contract, settings.driver).read().joint_pos is not None
 
@@ -195,18 +213,18 @@ def test_a_file_that_was_changed_is_refused(copied: tuple[Path, Path]) -> None:
     contract = bundle.load(folder).contract
     (file.parent / "robot.toml").write_text('kp = { "*" = 50 }\n')
     with pytest.raises(EmbodiedError, match=r"robot\.toml is new since the policy was trained"):
-        model_of(contract, ModelMismatch())
+        RobotModel(contract, ModelMismatch())
     (file.parent / "robot.toml").write_text("# nothing\n")
-    model_of(contract, ModelMismatch())
+    RobotModel(contract, ModelMismatch())
     file.write_text(quadruped(effort="31"))
     with pytest.raises(EmbodiedError, match=r"not the file that the policy was trained with: its sha256 is"):
-        model_of(contract, ModelMismatch())
+        RobotModel(contract, ModelMismatch())
 
 
 def test_what_does_not_go_together_is_one_line(copied: tuple[Path, Path]) -> None:
     _, folder = copied
     with pytest.raises(EmbodiedError, match=r"--robot-file x\.urdf: the crazyflie of this policy comes with embodied"):
-        model_of(contract_of("swarm/hover"), ModelMismatch(), Path("x.urdf"))
+        RobotModel(contract_of("swarm/hover"), ModelMismatch(), Path("x.urdf"))
     broken = json.loads((folder / "contract.json").read_text())
     broken["model"]["path"] = 7
     with pytest.raises(EmbodiedError, match="path is 7; expected text"):
@@ -218,9 +236,8 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     file = tmp_path / "spot.urdf"
     file.write_text(quadruped())
     task = task_of(file)
-    contract = describe(task, TASK)
     run = Run.create(tmp_path, TASK, {"config": to_json(task.config)}, tmp_path / "run")
-    described, tensors = quiet_policy(contract.observation_size, contract.action_size).to_tensors()
+    described, tensors = quiet_policy(*sizes(task)).to_tensors()
     meta = {"policy": described, "task": TASK}
     checkpoints.save(run.checkpoints, 1, {PREFIX + name: value for name, value in tensors.items()}, meta)
     out = tmp_path / "bundle"

@@ -20,7 +20,7 @@ from sim2real.contract.contract import Contract
 from sim2real.robots import crazyflie, lerobot, registry
 from sim2real.robots.base import RobotError
 from sim2real.robots.simulation.mismatch import ModelMismatch
-from sim2real.robots.simulation.robot_models import model_of
+from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot, connect_mujoco
 from sim2real.robots.udp import UdpOptions
 from sim2real.robots.udp_bridge import Bridge, BridgeOptions
@@ -101,8 +101,8 @@ GO1, HOVER, REACH = "locomotion/go1-joystick-flat", "swarm/hover", "manipulation
         (GO1, rate(2), "the bundle commands 100 times a second; the simulated robot is controlled 50 times"),
         (GO1, actuators(upper=9.0), "limits of actuator FR_hip are .* to 9; the simulated robot's are "),
         (GO1, joints(lower=-9.0), "limits of joint FR_hip are -9 to .*; the simulated robot's are "),
-        (HOVER, actuators(unit="rpm"), "commands rotor1 in rpm; the simulated robot takes N"),
-        (HOVER, actuators(upper=0.5), "no drone here has the thrusts"),
+        (HOVER, actuators(unit="N"), "commands rotor1 in N; the simulated robot takes rpm"),
+        (HOVER, actuators(upper=1e5), "limits of actuator rotor1 are .* to 100000; the simulated robot's are "),
         (HOVER, rate(0.5), "the bundle commands 25 times a second; the simulated robot is controlled 50 times"),
         (REACH, joints(name="elbow"), r"the bundle's joints are .*elbow.*; the simulated robot's are "),
         (REACH, turned_round, "the bundle's joints are .*; the simulated robot's are "),
@@ -113,7 +113,7 @@ GO1, HOVER, REACH = "locomotion/go1-joystick-flat", "swarm/hover", "manipulation
 )
 def test_a_bundle_for_another_robot_than_the_simulated(task: str, change: Change, message: str) -> None:
     with pytest.raises(RobotError, match=message) as caught:
-        model_of(change(contract_of(task)), ModelMismatch())
+        RobotModel(change(contract_of(task)), ModelMismatch())
     assert "\n" not in str(caught.value)
 
 
@@ -194,10 +194,9 @@ def test_percent_takes_slides() -> None:
         (GO1, lambda c: c, "the bundle is for the robot 'go1'; expected one for crazyflie"),
         (HOVER, lambda c: dataclasses.replace(c, robot="hexa"), "for the robot 'hexa'; expected one for crazyflie"),
         (HOVER, lambda c: dataclasses.replace(c, workspace=()), "is not flown by points"),
-        (HOVER, actuators(unit="rpm"), "commands rpm, N, N, N; a Crazyflie has 4 rotors, in N"),
-        (HOVER, lambda c: dataclasses.replace(c, actuators=c.actuators[:3]), "a Crazyflie has 4 rotors, in N"),
+        (HOVER, lambda c: dataclasses.replace(c, rotors=c.rotors[:3]), "a Crazyflie has 4 rotors"),
     ],
-    ids=["legs", "hexarotor", "workspace", "units", "rotors"],
+    ids=["legs", "hexarotor", "workspace", "rotors"],
 )
 def test_a_bundle_for_another_robot_than_a_crazyflie(
     task: str, change: Change, message: str, monkeypatch: pytest.MonkeyPatch

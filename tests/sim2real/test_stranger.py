@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from sim2real.bundles import bundle
-from sim2real.bundles.step.golden import advance, begin
+from sim2real.graphs.golden import advance, begin
 from tests.kit.bundles import shipped_bundle
-from tests.kit.fakes import given
 from tests.kit.stranger import stranger
 
 pytest.importorskip("onnxruntime")
@@ -28,12 +27,12 @@ def made() -> bundle.Bundle:
 
 def test_a_stranger_sends_what_we_do(made: bundle.Bundle, tmp_path: Path) -> None:
     """Step by step, with what the policy remembers; `tests/journeys/test_stranger.py` shuts a drawer."""
-    step, state = given(made.contract.step), {}
+    step, state = made.contract.step, {}
     rng = np.random.default_rng(0)
     with stranger(made.path, tmp_path) as ask:
         for _ in range(5):
             measured = {one.name: rng.uniform(-0.3, 0.3, one.size).astype(np.float32) for one in step.sources}
-            measured |= {f"command.{one.name}": np.array(one.example, np.float32) for one in step.told}
+            measured |= {f"command.{one.name}": np.array(one.example, np.float32) for one in step.commands}
             state = state or begin(step, measured)
             outputs = made.step({**measured, **state})
             state = advance(step, outputs)
@@ -41,12 +40,12 @@ def test_a_stranger_sends_what_we_do(made: bundle.Bundle, tmp_path: Path) -> Non
             np.testing.assert_allclose(answer, outputs["target"], atol=1e-5)
 
 
-def test_a_bundle_of_a_step_is_whole_and_says_how_to_be_wired(made: bundle.Bundle) -> None:
+def test_a_bundle_is_whole_and_says_how_to_be_wired(made: bundle.Bundle) -> None:
     contract, text = made.contract, (made.path / "README.md").read_text()
-    for one in (*given(contract.step).sources, *contract.actuators, *contract.joints):
+    for one in (*contract.step.sources, *contract.actuators, *contract.joints):
         assert f"| {one.name} |" in text
     assert "| state.target |" in text
-    assert "to be told" in text
+    assert "to be given" in text
     assert "nan" not in text.replace("finance", "")
     header = (made.path / "policy.h").read_text()
     assert "float joint_pos[12]; /* rad: positions of `joints`, in their order */" in header

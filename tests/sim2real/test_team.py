@@ -9,23 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 from embodied.core.episode import flatten_observation
 from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
+from embodied.storage import checkpoints
+from policies.training.loading import policy_from_checkpoint, shipped_path
 from sim2real import deploy
-from sim2real.contract import describe_step
+from sim2real.bundles.policies import ShippedPolicy
 from sim2real.contract.contract import COMMAND
 from sim2real.deployment.loop import Loop, LoopSettings
-from sim2real.deployment.policies import ShippedPolicy
 from sim2real.deployment.team import run_together
+from sim2real.graphs import describe as describing
 from sim2real.graphs.control import ControlGraph, nominal
 from sim2real.graphs.reference import with_numbers
-from sim2real.graphs.sources import Sources
+from sim2real.graphs.tracing.sources import Sources
 from sim2real.robots import registry
-from sim2real.robots.simulation import step_model
+from sim2real.robots.simulation import robot_model
 from sim2real.robots.simulation.lockstep import Lockstep
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
 from tests.kit.bundles import shipped_policy
@@ -74,8 +77,8 @@ def _described_once():
         return known
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step_model, "nominal", once(steady))
-        patch.setattr(describe_step, "_bounds", once(describe_step._bounds))
+        patch.setattr(robot_model, "nominal", once(steady))
+        patch.setattr(describing, "_bounds", once(describing._bounds))
         yield
 
 
@@ -138,13 +141,13 @@ def test_every_robot_of_a_team_sees_what_the_task_shows_it(name):
     whole = np.asarray(jax.jit(shown(task))(world, state, jax.random.key(2)))
     seen_by = jax.jit(task.seen_by)
     for agent in range(TEAMS[name]):
-        seen, told = seen_by(world, state, agent)
+        seen, own = seen_by(world, state, agent)
         given = sources.values(*(np.asarray(part) for part in (seen.qpos, seen.qvel, seen.sensordata)))
         inputs = {one.name: given[one.name] for one in control.sources}
-        for one in control.told:
-            value = leaf(told, one.name).reshape(-1)
+        for one in control.commands:
+            value = leaf(own, one.name).reshape(-1)
             inputs[COMMAND + one.name] = value[list(one.places)] if one.places else value
-        remembered = {one.name: leaf(told, one.name) for one in control.remembered if "deployment" not in one.name}
+        remembered = {one.name: leaf(own, one.name) for one in control.remembered if "deployment" not in one.name}
         inputs |= {
             f"state.{one.name}": remembered[one.name].reshape(-1)[: one.size]
             if one.name in remembered
@@ -217,8 +220,10 @@ def test_without_latency_and_losses_a_rehearsal_is_the_task_with_its_policy(form
     task = first.model.task
     observe = jax.jit(shown(task))
 
+    policy = policy_from_checkpoint(checkpoints.load(shipped_path(FORMATION)), FORMATION)
+
     def act(world, state, key):
-        return np.stack([formation.run(np.array(row))[0] for row in observe(world, state, key)])
+        return policy(torch.from_numpy(np.array(observe(world, state, key)))).numpy()
 
     expected = [world.qpos.reshape(-1, 7)[:, :3] for world, _ in episode(task, 0, steps, act)]
     np.testing.assert_allclose(seen[3 : 3 + steps], expected[:steps], atol=1e-5)
@@ -254,7 +259,7 @@ def test_a_team_is_rehearsed_from_the_command_line(formation, tmp_path):
     ("words", "message"),
     [
         ([], "'swarm/formation' is a team of 8, rehearsed in simulated time only: --no-realtime"),
-        (["--no-realtime", "--command", *"123456"], "the 8 robots of a team are told by their task"),
+        (["--no-realtime", "--command", *"123456"], "the 8 robots of a team get theirs from their task"),
     ],
 )
 def test_what_a_team_cannot_do_is_said_in_a_line(formation, words, message):

@@ -30,7 +30,7 @@ from embodied.factory import make
 from embodied.registry import join_content
 from embodied.storage.configs import from_json, to_json
 from policies.registry import ALGORITHMS, default_config
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 from policies.training.settings import default_settings
 from tests.kit.worlds import NUM_ENVS, every_engine, task_of, world
 

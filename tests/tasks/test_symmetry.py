@@ -27,7 +27,7 @@ from tasks.locomotion.getup import GetupConfig
 from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidConfig
 from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, JoystickConfig
 from tasks.locomotion.two_feet import TwoFeetConfig
-from tasks.swarm.hover import ROTORS, Hover, HoverConfig
+from tasks.swarm.single.hover import ROTORS, Hover, HoverConfig
 from tests.kit.hooks import blank
 from tests.kit.scripts import flown, hosted
 

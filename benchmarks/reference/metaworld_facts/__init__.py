@@ -8,7 +8,7 @@ repository's root, which needs no installation there:
     OMP_NUM_THREADS=1 .venv-metaworld/bin/python -m benchmarks.reference.metaworld_facts
 
 Everything but two tables is read from the constructed environments. The tables, slots.POINTS and success.SUCCESS,
-restate what the package's source says about observed points and success in a form that our tests can evaluate; both are
+restate the package's source on observed points and success in a form that our tests can evaluate; both are
 checked against the package at every step of a 500-step expert episode, and the numbers of disagreements are part of the
 output.
 
@@ -16,6 +16,6 @@ Modules: `scenes` describes compiled models, `slots` what an observation shows, 
 what a reset does with its random vector, `episodes` how tasks start and how experts solve them, `tasks` puts these
 together for one task, and `__main__` for all.
 
-Units are m, s, rad and kg, quaternions wxyz unless said otherwise. The world frame has x to the right of the robot, y
+Units are m, s, rad and kg, quaternions wxyz unless noted otherwise. The world frame has x to the right of the robot, y
 away from it and z up, with the origin in its base at the height of the table top.
 """

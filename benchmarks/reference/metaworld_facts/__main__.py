@@ -42,7 +42,7 @@ def encode(value, depth):
 
 
 def about():
-    """Where the numbers come from, and their units."""
+    """Source of the numbers, and their units."""
     return {
         "package": "metaworld",
         "version": version("metaworld"),

@@ -1,4 +1,4 @@
-"""What a reset does with its random vector.
+"""Use of the random vector by a reset.
 
 A draw is a (3,) or (6,) vector of world coordinates in m: an object's position, then the goal's. It is uniform between
 the limits of the task's `_random_reset_space`; many resets repeat it until object and goal are far enough apart.
@@ -50,7 +50,7 @@ def min_distance(env):
     env.init_tcp = env.tcp_center
 
     def accepted(distance):
-        """Whether a reset takes a draw with object and goal this far apart, rather than asking for another."""
+        """Whether a reset takes a draw with object and goal this far apart, rather than drawing another."""
         offered = middle.copy()
         offered[:2] = offered[3:5] - [0, distance]
         draws = itertools.chain([offered], itertools.repeat(fixed))
@@ -151,7 +151,7 @@ def reset_rules(env, distance, random):
 
 
 def draws_per_reset(env):
-    """How often one reset asks for a random vector, and how stale the observation is that it returns.
+    """Number of random vectors that one reset draws, and staleness of the observation that it returns.
 
     The first is the fewest calls among five seeded resets, the second the largest difference of the observation's first
     18 numbers from those after a forward pass.

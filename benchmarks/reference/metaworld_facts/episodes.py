@@ -1,4 +1,4 @@
-"""How tasks start, how the hand answers an action, and how the package's scripted policies solve a task.
+"""Starts of tasks, response of the hand to an action, and episodes of the package's scripted policies.
 
 An action is a (4,) vector in [-1, 1]: the hand's displacement along the world's axes, in units of `action_scale` m per
 step, and the gripper (1 closes, -1 opens).
@@ -25,7 +25,7 @@ def step(env, action):
 
 
 def responses(env, draw):
-    """How hand and fingers follow actions from rest, each a list over 20 steps.
+    """Response of hand and fingers to actions from rest, each a list over 20 steps.
 
     x, y and z: the hand's displacement in m along that world axis, in ten steps of full action and ten of none (z
     downwards); close and reopen: the observed opening while closing, and while opening after 20 steps of closing.
@@ -53,7 +53,7 @@ def one_axis_joints(model):
 
 
 class EpisodeRecord:
-    """What is kept of an expert episode while it runs.
+    """Record of an expert episode while it runs.
 
     Compares every step with SUCCESS and POINTS: `disagreements` counts steps, `slot_error` is as in slots.slot_error,
     and `distance_error` in m, negative where the package reports no distance that a term restates.
@@ -128,7 +128,7 @@ def expert_episode(env, name, seed):
 
 
 def canonical_state(env, draw):
-    """What a reset with the canonical draw yields.
+    """State after a reset with the canonical draw.
 
     The observation's first 18 numbers, also after a forward pass where that changes them; goal and tcp (3,) in m in the
     world frame; world poses of the task's bodies; positions of its joints (m, rad, or position and quaternion); and

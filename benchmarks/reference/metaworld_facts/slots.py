@@ -1,4 +1,4 @@
-"""What each observation slot shows: the table POINTS, and its comparison with an observation.
+"""Content of each observation slot: the table POINTS, and its comparison with an observation.
 
 An observation is a (39,) vector: hand position (3), gripper opening (1), two object slots of position (3) and
 quaternion (4), the same 18 numbers one step earlier, and the goal (3). Positions are in m in the world frame.
@@ -84,7 +84,7 @@ POINTS = {
 
 
 def position(env, obs, what):
-    """Where a named point is, (3,) in m in the world frame.
+    """Position of a named point, (3,) in m in the world frame.
 
     `what` is obj1 or obj2 (as observed in `obs`), tcp, goal, stick_init_pos, or 'kind:name' of the model.
     """
@@ -108,7 +108,7 @@ def quaternion(env, how):
 
 
 def slot_error(env, obs, points):
-    """The largest difference between the observed slots and what `points` says: m, or a quaternion's component.
+    """The largest difference between the observed slots and those by `points`: m, or a quaternion's component.
 
     Quaternions of opposite sign count as equal.
     """

@@ -1,4 +1,4 @@
-"""What counts as success: the table SUCCESS, whose terms must all hold, and its evaluation.
+"""Criteria of success: the table SUCCESS, whose terms must all hold, and its evaluation.
 
 Thresholds are in m (distance, axis, and joint of a slide) or rad (joint of a hinge); pads_touch compares 0 or 1, and
 observed_opening the observation's gripper opening in [0, 1].

@@ -2,7 +2,7 @@
 
     METAWORLD/bin/python benchmarks/reference/others/metaworld_dagger.py push push.npz
 
-DAgger (Ross et al. 2011): in the first round the script acts, in the others the perceptron; the script says what it
+DAgger (Ross et al. 2011): in the first round the script acts, in the others the perceptron; the script notes what it
 would have done, and all its answers are learned anew. Noise on what is done leads to where small errors, or another
 simulator, may lead (DART, Laskey et al. 2017): each episode of a round has its own, from none to `NOISE`.
 The file is for `metaworld_perceptron.py` and `benchmarks.metaworld_transfer`.
@@ -42,7 +42,7 @@ def main(task: str, file: str) -> None:
 
 
 def fitted(seen: np.ndarray, told: np.ndarray) -> dict:
-    """A perceptron that says in (n, 39) what was told, (n, 4), as a file has it."""
+    """A perceptron from observations (n, 39) to the script's actions (n, 4), as a file has it."""
     mean, scale = seen.mean(0), 1.0 / np.maximum(seen.std(0), STD)
     model = MLPRegressor(
         hidden_layer_sizes=(256, 256), batch_size=512, max_iter=40, n_iter_no_change=40, random_state=0

@@ -1,4 +1,4 @@
-"""Where the hand of metaworld 3.1.1 goes under given actions: for a Python that has metaworld.
+"""Path of the hand of metaworld 3.1.1 under given actions: for a Python that has metaworld.
 
 In: JSON, `{"NAME": [[4 numbers], ...], ...}`, actions of an episode of reach. Out: JSON, NAME -> the hand (3) m and the
 gripper's opening before the first action and after each.

@@ -1,4 +1,4 @@
-"""What a perceptron comes to on a task of metaworld 3.1.1: for a Python that has it.
+"""Success of a perceptron on a task of metaworld 3.1.1: for a Python that has it.
 
     METAWORLD/bin/python benchmarks/reference/others/metaworld_perceptron.py reach.npz reach 50
 

@@ -1,7 +1,7 @@
-"""Actions of metaworld 3.1.1's scripted policies, for observations of anybody's: for a Python that has metaworld.
+"""Actions of metaworld 3.1.1's scripted policies, for any observations: for a Python that has metaworld.
 
 In: a line of JSON, `{"task": "reach", "observations": [[39 numbers], ...]}`, one observation an episode. Out: a line of
-JSON, the actions (4 numbers each), clipped to [-1, 1] as Meta-World's environments do. A task that was not asked for in
+JSON, the actions (4 numbers each), clipped to [-1, 1] as Meta-World's environments do. Another task than in
 the line before gets policies anew, one an episode.
 """
 

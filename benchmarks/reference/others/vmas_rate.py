@@ -16,7 +16,7 @@ for line in sys.stdin:
     drawn = [
         [torch.rand(int(worlds), env.get_agent_action_size(agent)) * 2 - 1 for agent in env.agents] for _ in range(16)
     ]
-    for step in range(5):  # of copies: whoever is given actions may write into them
+    for step in range(5):  # of copies: the environment may write into its actions
         env.step([actions.clone() for actions in drawn[step]])
     steps, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < float(seconds):

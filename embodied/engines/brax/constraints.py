@@ -16,7 +16,7 @@ from embodied.engines.brax.solver import Rows
 
 @dataclasses.dataclass(frozen=True)
 class JointRows:
-    """The constant part of what constrains joints beyond their limits."""
+    """The constant part of the constraints on joints beyond their limits."""
 
     model: mujoco.MjModel
     rubbing: np.ndarray
@@ -89,7 +89,7 @@ class JointRows:
 
 
 def one_sided(jacobian: Array, softness: Array, wanted: Array) -> Rows:
-    """Rows of what pushes and never pulls, as Brax writes them."""
+    """Rows of constraints that push and never pull, as Brax writes them."""
     return Rows(jacobian, softness, wanted, jnp.zeros_like(wanted), jnp.full_like(wanted, jnp.inf))
 
 

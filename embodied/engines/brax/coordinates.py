@@ -19,7 +19,7 @@ from embodied.engines.sensors import multiply, rotate_inverse
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
-    """Which of Brax's coordinates (one a degree of freedom, seven a free joint) is which of MuJoCo's."""
+    """Mapping of Brax's coordinates (one a degree of freedom, seven a free joint) to MuJoCo's."""
 
     address: np.ndarray
     """(coordinates,) in qpos; of ball joints, the first three of the quaternion's."""

@@ -33,7 +33,7 @@ class Instant:
     wrench: Array
     """(nbody, 6) N and N m at centres of mass, from outside."""
     pushes: Pushes | None
-    """What contacts do."""
+    """Contacts and their forces."""
 
     @property
     def centres(self) -> Array:
@@ -69,7 +69,7 @@ def _cinert(now: Instant) -> Array:
 
 
 def _cfrc_ext(now: Instant) -> Array:
-    """(nbody, 6) N m and N, of contacts and of what pushes from outside."""
+    """(nbody, 6) N m and N, of contacts and of external forces."""
     force, arm = now.wrench[:, :3], now.centres - now.origins
     total = jnp.concatenate([now.wrench[:, 3:] + cross(jnp, arm, force), force], axis=1)
     if now.pushes is None:

@@ -1,18 +1,18 @@
 """`brax`: Brax's pipeline of generalized coordinates, `brax.generalized`, on the same MuJoCo model.
 
-What of it is Brax's, and what ours:
+Parts that are Brax's, and ours:
 
 - Brax's: kinematics, motions of links, joint-space inertia and bias forces (`brax.kinematics`, `.generalized.dynamics`,
   `.mass`); the rows of contacts, as friction pyramids, and of limits, with solref and solimp (`.constraint`);
   integration by semi-implicit Euler with implicit damping (`.integrator`). Collision detection is Brax's by name
   (`brax.contact`), which calls MJX's.
-- Ours: what the model is to Brax, that is links, ball joints, bodies without joints, mocap bodies (`model.py`,
+- Ours: the model as Brax has it, that is links, ball joints, bodies without joints, mocap bodies (`model.py`,
   `coordinates.py`); actuators, springs, gravity compensation, wrenches, sensors (`embodied.engines.servos`,
   `.sensors`); the rows of dry friction and coupled joints, and the solver of all rows (`constraints.py`, `solver.py`).
 
 So it shares the constraint model and the collisions with MuJoCo, and nothing else but the description of the robot:
 other code for the dynamics, another integrator (four steps in the place of one of Runge-Kutta), friction pyramids
-where it asks for cones, another solver. Contacts of every pair slide with friction, `condim` 1 too, and have neither
+where it specifies cones, another solver. Contacts of every pair slide with friction, `condim` 1 too, and have neither
 torsional nor rolling friction, `impratio`, margin or gap.
 
 Every joint is supported (free, ball, hinge, slide, several on one body), bodies without joints, mocap bodies, joint
@@ -43,7 +43,7 @@ from embodied.engines.servos import Servos
 from embodied.errors import EngineError
 
 RUNGE_KUTTA_STEPS = 4
-"""Steps in the place of one, where the model asks for Runge-Kutta: as often as that evaluates the dynamics. Gymnasium's
+"""Steps in the place of one, where the model sets Runge-Kutta: as often as that evaluates the dynamics. Gymnasium's
 ant, trained on it at 10 ms, falls on C MuJoCo too if that takes single Euler steps."""
 IMPLICIT = (int(mujoco.mjtIntegrator.mjINT_IMPLICIT), int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST))
 
@@ -66,7 +66,7 @@ class BraxState:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Felt:
-    """What a physics step felt: what sensors of forces and accelerations read after it."""
+    """Quantities of a physics step that sensors of forces and accelerations read after it."""
 
     pos: Array
     """(nbody, 3) m, the bodies at its beginning."""
@@ -258,6 +258,6 @@ class BraxEngine:
 
 
 def _mocap_of(model: mujoco.MjModel) -> tuple[Array, Array]:
-    """Where the model has its mocap bodies: (nmocap, 3) m and (nmocap, 4) wxyz."""
+    """Poses of the model's mocap bodies: (nmocap, 3) m and (nmocap, 4) wxyz."""
     bodies = np.argsort(model.body_mocapid, kind="stable")[model.nbody - model.nmocap :]
     return jnp.asarray(model.body_pos[bodies], jnp.float32), jnp.asarray(model.body_quat[bodies], jnp.float32)

@@ -27,7 +27,7 @@ FREE, BALL, SLIDE, HINGE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{kind}")) for kind in ("FREE", "BALL", "SLIDE", "HINGE")
 )
 LINKS = {FREE: 1, BALL: 3, SLIDE: 1, HINGE: 1}
-"""Kind of joint -> how many links it moves."""
+"""Kind of joint -> number of links it moves."""
 VARIABLE = (
     "body_mass",
     "body_inertia",
@@ -49,7 +49,7 @@ IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 
 @dataclasses.dataclass(frozen=True)
 class Links:
-    """The constant part of Brax's links; the world is the link of the last index where one is asked for."""
+    """The constant part of Brax's links; where the world needs a link, it has the last index."""
 
     model: mujoco.MjModel
     parent: np.ndarray
@@ -122,7 +122,7 @@ class Links:
 
     @property
     def count(self) -> int:
-        """How many links there are, the world not among them."""
+        """Number of links, without the world."""
         return len(self.parent)
 
     def of_bodies(self, rows: Array) -> Array:
@@ -145,7 +145,7 @@ class Links:
         return Inertia(Transform(pos=common, rot=still), add(own + mass[:, None, None] * around), whole)
 
     def base(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each link's frame is at zero in that of its parent, (links, 3) m and (links, 4) wxyz."""
+        """Pose of each link's frame at zero in that of its parent, (links, 3) m and (links, 4) wxyz."""
         pos, quat = np.zeros((self.count, 3)), np.tile(IDENTITY, (self.count, 1))
         for link in np.flatnonzero((self.kind != FREE) & self._first()):
             body = self.body[link]
@@ -158,14 +158,14 @@ class Links:
         return np.append(True, self.body[1:] != self.body[:-1])[: self.count]
 
     def shapes(self, fields: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Where each shape is in its carrier's frame, (ngeom, 3) m and (ngeom, 4) wxyz."""
+        """Pose of each shape in its carrier's frame, (ngeom, 3) m and (ngeom, 4) wxyz."""
         value = lambda name: jnp.asarray(fields.get(name, getattr(self.model, name)), jnp.float32)  # noqa: E731
         body = self.model.geom_bodyid
         pos = self.pos[body] + rotate(jnp, self.quat[body], value("geom_pos"))
         return pos, multiply(jnp, jnp.asarray(self.quat[body], jnp.float32), value("geom_quat"))
 
     def placed(self, system: Any, mocap_pos: Array, mocap_quat: Array) -> Any:
-        """The system with mocap bodies at (nmocap, 3) m and (nmocap, 4) wxyz, and what hangs on them there, too."""
+        """The system with mocap bodies at (nmocap, 3) m and (nmocap, 4) wxyz, and everything attached to them."""
         of_shape = self.mocap[self.model.geom_bodyid]
         above = self.mocap[self.model.body_parentid[self.body]]
         of_link = np.where(self._first() & (self.kind != FREE), above, -1)
@@ -302,7 +302,7 @@ def load(model: mujoco.MjModel, links: Links) -> Any:
 
 
 def _anchors(model: mujoco.MjModel) -> list[np.ndarray]:
-    """Where the joint of each link is in its frame, (k, 3) m for each joint."""
+    """Anchor of each link's joint in the link's frame, (k, 3) m for each joint."""
     kinds = [int(kind) for kind in model.jnt_type]
     return [
         np.zeros((1, 3)) if kind == FREE else np.tile(model.jnt_pos[joint], (LINKS[kind], 1))

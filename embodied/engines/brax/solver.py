@@ -1,10 +1,10 @@
 """The forces of constraints: contacts, limits, dry friction and coupled joints, as a convex problem solved by Newton.
 
 Brax writes a row for each edge of a contact's friction pyramid and for each limit: a Jacobian J, a softness R and the
-acceleration a* that the constraint asks for, with MuJoCo's formulas. What solves them is not Brax's. Its own solver
-minimises |J M^-1 J' f + R f + J a0 - a*|^2 over f >= 0 by projected gradients: another problem than the complementarity
-it stands for, with that one's condition number squared, and without forces that are bounded on both sides or on none,
-which dry friction and couplings need. Here the acceleration a minimises Gauss's principle instead,
+acceleration a* that the constraint requires, with MuJoCo's formulas. The solver is not Brax's, which minimises
+|J M^-1 J' f + R f + J a0 - a*|^2 over f >= 0 by projected gradients: this is not the complementarity problem that it
+stands for, has that one's condition number squared, and lacks forces that are bounded on both sides or on none, which
+dry friction and couplings need. Here the acceleration a minimises Gauss's principle instead,
 
     1/2 (a - a0)' M (a - a0) + sum_i s_i(J_i a - a*_i),
 
@@ -25,7 +25,7 @@ from jax import Array
 ITERATIONS = 10
 """Newton steps at most; most steps of a walking robot need three, six suffice where its feet land."""
 TOLERANCE = 1e-4
-"""Of a Newton step's largest change, relative to the largest acceleration, after which the next would change nothing
+"""Largest change of a Newton step, relative to the largest acceleration, after which the next would change nothing
 that single precision holds."""
 SEARCHES = 6
 """Steps of the search along each Newton direction; its derivative is piecewise linear."""

@@ -1,8 +1,8 @@
 """One physics step of Brax's `generalized` pipeline, part by part.
 
-Brax's are the kinematics, the motions, the joint-space inertia and the bias forces, the collisions (which are MJX's),
-the rows of contacts and limits, and the integration: semi-implicit Euler with implicit damping. The engine's own are
-the actuators, the forces of constraints (`embodied.engines.brax.solver`), and two corrections:
+Brax provides the kinematics, the motions, the joint-space inertia and the bias forces, the collisions (which are
+MJX's), the rows of contacts and limits, and the integration: semi-implicit Euler with implicit damping. The engine
+adds the actuators, the forces of constraints (`embodied.engines.brax.solver`), and two corrections:
 
 - Brax does not turn the axes of slides with the link that they are in, so it gets them in the world frame;
 - a ball joint is three hinges, whose frame is put where the joint is before each step: they are always near zero.
@@ -33,7 +33,7 @@ from embodied.engines.sensors import Bodies, cross, multiply, rotate
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Pushes:
-    """What contacts do; the first shape feels the opposite."""
+    """Contacts and their forces; the first shape feels the opposite."""
 
     first: Array
     """(contacts,) first shape."""
@@ -73,7 +73,7 @@ def bodies(links: Links, state: State, place: tuple[Array, Array], ipos: Any, iq
 
 
 def outside(links: Links, state: State, now: Bodies, wrench: Array) -> Array:
-    """(nv,) N or N m, what forces and torques (nbody, 6) on centres of mass do to the degrees of freedom."""
+    """(nv,) N or N m on the degrees of freedom, by forces and torques (nbody, 6) on centres of mass."""
     arm = now.pos + rotate(jnp, now.quat, jnp.asarray(now.ipos)) - links.of_bodies(state.root_com)
     force, torque = wrench[:, :3], wrench[:, 3:] + cross(jnp, arm, wrench[:, :3])
     add = lambda rows: links.moves @ jax.ops.segment_sum(rows, links.carrier, links.count + 1)  # noqa: E731
@@ -83,7 +83,7 @@ def outside(links: Links, state: State, now: Bodies, wrench: Array) -> Array:
 def advance(
     system: Any, links: Links, state: Any, joint_rows: Rows, force: Array, damping: Array
 ) -> tuple[State, Pushes | None]:
-    """The state after one step, and what contacts did in it.
+    """The state after one step, and its contacts.
 
     Args:
         system: As `motion` gave it.

@@ -1,7 +1,7 @@
-"""How many contacts and constraints MJX-Warp has room for.
+"""Room for contacts and constraints in MJX-Warp's buffers.
 
 Its kernels run over the whole of their buffers: a third of the room is up to three times the speed on a CPU. Counting
-what the collision filter admits gives far more than any state has, so that what tasks' own models need was measured:
+what the collision filter admits gives far more than any state has, so the needs of tasks' own models were measured:
 `python -m benchmarks.contact_buffers`, by random actions, experts and shipped policies.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 from embodied.storage.paths import asset
 
 MEASURED = "contact_buffers.json"
-HEADROOM = 1.5  # room for as many times what was ever seen in one environment
-SPARE = 8  # contacts beyond that, of four constraints each: policies find poses that nobody tried
+HEADROOM = 1.5  # times the most that was ever seen in one environment
+SPARE = 8  # contacts beyond that, of four constraints each: policies find untried poses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ def room_for(model: mujoco.MjModel) -> Room:
 def counted(model: mujoco.MjModel) -> Room:
     """The most that any state could have, by counting the geom pairs that the collision filter admits.
 
-    Four contacts a pair, 64 in all; a task that needs more says so with the custom numeric `max_contacts` in its model.
+    Four contacts a pair, 64 in all; a task that needs more sets the custom numeric `max_contacts` in its model.
     Constraints: four pyramid edges a contact, plus limits, friction and equalities.
     """
     wanted = model.numeric("max_contacts").data[0] if "max_contacts" in _numerics(model) else 64
@@ -58,7 +58,7 @@ def counted(model: mujoco.MjModel) -> Room:
 
 
 def admitted_pairs(model: mujoco.MjModel) -> int:
-    """How many pairs of geoms the collision filter lets meet (contype/conaffinity, parents, explicit pairs)."""
+    """Number of geom pairs that the collision filter admits (contype/conaffinity, parents, explicit pairs)."""
     count = model.npair
     for a in range(model.ngeom):
         for b in range(a + 1, model.ngeom):
@@ -73,7 +73,7 @@ def admitted_pairs(model: mujoco.MjModel) -> int:
 
 
 def fingerprint(model: mujoco.MjModel) -> str:
-    """Digest of what can touch what: names, kinds and masks of geoms, and the tree of bodies and joints.
+    """Digest of the possible contacts: names, kinds and masks of geoms, and the tree of bodies and joints.
 
     Sizes are left out: they are floats, which another version of MuJoCo may round otherwise.
     """

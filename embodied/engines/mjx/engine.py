@@ -30,7 +30,7 @@ from embodied.errors import EngineError, UnknownNameError
 
 
 class GraphMode(StrEnum):
-    """How Warp's kernels become CUDA graphs on a GPU (`mujoco.mjx.warp.types.GraphMode`)."""
+    """Ways in which Warp's kernels become CUDA graphs on a GPU (`mujoco.mjx.warp.types.GraphMode`)."""
 
     NONE = "none"
     """Each kernel is launched by itself."""
@@ -55,7 +55,7 @@ class Impl(StrEnum):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MjxState:
-    """What one environment's physics needs to go on."""
+    """State that one environment's physics needs to go on."""
 
     time: Array
     """() s since the episode began."""
@@ -91,8 +91,8 @@ class MjxEngine:
         """Put the model on JAX's default device.
 
         Args:
-            task: Whose model moves.
-            num_envs: How many environments share Warp's buffers.
+            task: The task whose model moves.
+            num_envs: Number of environments that share Warp's buffers.
             impl: Implementation.
             graph_mode: Matters to `warp` on a GPU only.
             contacts: Contacts that `warp` has room for, per environment; 0: what `buffers.room_for` finds.
@@ -101,7 +101,7 @@ class MjxEngine:
         Raises:
             EngineError: MJX is not installed, or does not support something in the model, or a negative room.
         """
-        # MJX warns at import that optional warp is missing, which says nothing to who did not ask for it.
+        # MJX warns at import that optional warp is missing, which does not matter here.
         logging.getLogger("absl").setLevel(logging.ERROR)
         try:
             from mujoco import mjx
@@ -125,8 +125,8 @@ class MjxEngine:
 
             if jax.default_backend() == "gpu":
                 options["graph_mode"] = getattr(warp_types.GraphMode, mode)
-            # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops after the
-            # iterations that the model asks for is no overflow, though Warp counts it as one.
+            # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops at the
+            # model's limit of iterations is no overflow, though Warp counts it as one.
             self._overflow_mask = int(OverflowType.ALL & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS))
             room = room_for(self.model)
             options_data: dict[str, Any] = {
@@ -273,7 +273,7 @@ class MjxEngine:
 
 
 def known_to_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy of `model` without what MJX refuses though it need not stop us.
+    """A copy of `model` without options that MJX refuses needlessly.
 
     PGS becomes Newton: both minimise the same cost, and Newton gets further. The mid-phase of collisions need not be
     switched off, which Warp refuses: there is none. User sensors become clocks of the
@@ -290,7 +290,7 @@ def known_to_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
 
 
 def pick_impl(impl: Impl) -> Impl:
-    """`warp` where JAX sees an NVIDIA GPU, else `jax`, unless one is asked for."""
+    """`warp` where JAX sees an NVIDIA GPU, else `jax`, unless one is given."""
     if impl is not Impl.AUTO:
         return Impl(impl)
     return Impl.WARP if sees_nvidia_gpu() else Impl.JAX

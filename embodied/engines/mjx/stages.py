@@ -34,7 +34,7 @@ Refresh = Callable[[Any, Any], Any]
 
 
 def sensor_refresh(model: mujoco.MjModel, warp: bool) -> Refresh | None:
-    """What brings position and velocity sensors up to date; None where all of `model`'s belong to a step's beginning.
+    """Function that refreshes position and velocity sensors; None where all of `model`'s belong to a step's beginning.
 
     A model with sensors that need contacts gets the whole of `mjx.forward`.
     """

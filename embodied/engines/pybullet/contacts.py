@@ -1,8 +1,8 @@
-"""Who may touch whom in Bullet, and with which friction.
+"""Pairs of shapes that may touch in Bullet, and their friction.
 
 MuJoCo decides the friction of a pair of shapes by a rule, Bullet multiplies a factor of each body. Where no factors
-give every pair what MuJoCo gives it, bodies have several copies of their shapes, each with a factor of its own and each
-in touch with others: *layers* of pairs, within each of which factors exist.
+give every pair MuJoCo's friction, bodies have several copies of their shapes, each with a factor and contacts of its
+own: *layers* of pairs, within each of which factors exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Collider:
     link: str
     """Name of the link, or of a static shape: its geom's id, and the layer where it is a copy."""
     geom: int
-    """One of its shapes, which speaks for the others."""
+    """One of its shapes, which represents the others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Contacts:
     parts: tuple[Collider, ...]
     """Everything that may touch anything."""
     pairs: tuple[tuple[int, int], ...]
-    """Which of `parts` may touch each other."""
+    """Pairs of `parts` that may touch each other."""
     frictions: np.ndarray
     """(parts,) factors of sliding friction."""
 
 
 def contacts(model: mujoco.MjModel, forest: tuple[Tree, ...]) -> Contacts:
-    """What may touch in a model of these trees, by MuJoCo's rules."""
+    """Possible contacts in a model of these trees, by MuJoCo's rules."""
     statics = {str(geom): geom for geom in static_geoms(model)}
     parts = list(colliders(model, forest))
     originals, trees = tuple(parts), list(forest)
@@ -137,7 +137,7 @@ def layers(
 
 
 def _fitted(wanted: dict[tuple[int, int], float], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (count,) whose sums over the pairs are nearest to what is wanted, and what each pair (k,) is off."""
+    """Numbers (count,) whose sums over the pairs are nearest to what is wanted, and the error of each pair (k,)."""
     rows, table = np.arange(len(wanted)), np.zeros((len(wanted), count))
     for column in np.array(list(wanted)).T:
         table[rows, column] = 1.0

@@ -1,17 +1,17 @@
 """`pybullet`: Bullet's rigid-body solver, one world per environment: an independent engine for sim2sim.
 
 Bullet shares nothing with MuJoCo but the description of the robot: its own articulated-body dynamics, collision
-detection, and hard contacts by sequential impulses, where MuJoCo's are soft. What Bullet lacks is made up for so:
+detection, and hard contacts by sequential impulses, where MuJoCo's are soft. What Bullet lacks is replaced:
 
 - actuators, joint springs and damping are torques computed at every physics step (`embodied.engines.servos`);
-- dry friction of joints is a motor that wants to stand still and is as strong as the friction;
+- dry friction of joints is a motor with target speed zero and the friction as its strength;
 - where servo and damping of a joint would overshoot if their force were held for a step, the joint is driven by a motor
   of Bullet's, solved together with the contacts: it aims at the speed at which the force is balanced, with the force
-  that is left at the present speed. So are slides with armature that are damped: they are at their speed at once. Of
-  the armature such a slide's body carries a tenth as mass, 100 g at most, the rest is left out;
-- two joints that are coupled are geared; gravity compensation is torques; mocap bodies are put where they are to be;
-- armature is added to the inertia of the link about the joint's axis, and what that does wrongly to the link's parents
-  is taken back by forces (`embodied.engines.pybullet.rotors`);
+  that is left at the present speed. The same holds for damped slides with armature, which reach their speed at once:
+  such a slide's body carries a tenth of the armature as mass, 100 g at most, the rest is left out;
+- two joints that are coupled are geared; gravity is compensated by torques; mocap bodies are placed directly;
+- armature is added to the inertia of the link about the joint's axis, and its wrong effect on the link's parents is
+  cancelled by forces (`embodied.engines.pybullet.rotors`);
 - solref, solimp and contact margins have no counterpart: contacts and limits are as hard as Bullet makes them. Sliding
   friction is MuJoCo's for every pair (`embodied.engines.pybullet.contacts`); torsional and rolling friction are left
   out.
@@ -53,14 +53,14 @@ VARIABLE = model.VARIABLE | frozenset(servos.FIELDS)
 
 @dataclasses.dataclass(frozen=True)
 class Drive:
-    """What drives the joints of all environments at one instant."""
+    """Drives of the joints of all environments at one instant."""
 
     servos: Efforts
     """By force."""
     speed: np.ndarray
     """(num_envs, nv) m/s, rad/s, at which motors aim: of the joints that `Servos.overshooting` names."""
     strength: np.ndarray
-    """(num_envs, nv) N, N m, what these motors can exert."""
+    """(num_envs, nv) N, N m, strength of these motors."""
 
 
 class PybulletEngine:
@@ -198,7 +198,7 @@ class PybulletEngine:
             self._sensordata[alive] = self._reader(bodies, self._qpos[alive], self._qvel[alive], forces)
 
     def _move_mocap(self, control: Control) -> None:
-        """Put mocap bodies where a control says, in the environments where they are elsewhere."""
+        """Move mocap bodies to the poses of a control, in the environments where they are elsewhere."""
         pos = self._mocap_pos if control.mocap_pos is None else np.asarray(control.mocap_pos, float)
         quat = self._mocap_quat if control.mocap_quat is None else np.asarray(control.mocap_quat, float)
         if pos is self._mocap_pos and quat is self._mocap_quat:
@@ -219,7 +219,7 @@ class PybulletEngine:
         qpos, qvel = self._qpos[index], self._qvel[index].copy()
         by_motors = self._servos.overshooting
         torque = efforts.servos.driven[index] + efforts.servos.passive[index]
-        # Of what motors do, the correction below has to know, and the world itself not again.
+        # The correction below needs the motors' forces, too; the world has them already.
         moved = np.where(by_motors, np.sign(efforts.speed[index] - qvel) * efforts.strength[index], 0.0)
         torque = np.where(by_motors, 0.0, torque)
         if self._compensated:
@@ -243,7 +243,7 @@ class PybulletEngine:
         return before
 
     def _efforts(self) -> Drive:
-        """What actuators and joints do at the present states, (num_envs, ...)."""
+        """Drives of the joints at the present states, (num_envs, ...)."""
         fields: dict[str, Any] = {name: self._fields.get(name, getattr(self.model, name)) for name in servos.FIELDS}
         now = self._servos(np, fields, self._qpos, self._qvel, self._ctrl)
         zero = np.zeros_like(self._qvel)
@@ -329,7 +329,7 @@ def import_pybullet() -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Send what compiled code prints to nowhere."""
+    """Discard what compiled code prints."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

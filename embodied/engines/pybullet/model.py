@@ -130,7 +130,7 @@ def _check_tendon(model: mujoco.MjModel, tendon: int) -> None:
 
 
 def by_motors(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
-    """(nv,) bool, what Bullet's motors drive: `overshooting` joints, and slides with armature that are damped.
+    """(nv,) bool, joints that Bullet's motors drive: the `overshooting` ones, and damped slides with armature.
 
     Such slides reach at once the speed that they gather in MuJoCo.
     """
@@ -141,8 +141,8 @@ def by_motors(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
 def extra_mass(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
     """(nbody,) kg that bodies on slides weigh more: a tenth of the slides' armature, 100 g at most.
 
-    Bullet finds contact forces in 50 rounds, in each of which a motor adds what stops its link alone. Of a gripper's
-    finger of 15 g, that is driven at 0.25 m/s, this makes 20 N, with another 100 g the 70 N that it closes with.
+    Bullet finds contact forces in 50 rounds, in each of which a motor adds what stops its link alone. For a gripper's
+    finger of 15 g, driven at 0.25 m/s, this makes 20 N; with another 100 g, the 70 N that it closes with.
     """
     result = np.zeros(model.nbody)
     for joint in np.flatnonzero(model.jnt_type == SLIDE):
@@ -192,7 +192,7 @@ def _tree(model: mujoco.MjModel, root: int) -> Tree:
 
 
 def _groups(model: mujoco.MjModel, body: int) -> list[tuple[int, ...]]:
-    """The colliding shapes of a body, apart where they differ in what they may touch or how they slide."""
+    """The colliding shapes of a body, grouped by what they may touch and how they slide."""
     groups: dict[tuple[float, ...], list[int]] = {}
     for geom in range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body]):
         if model.geom_contype[geom] or model.geom_conaffinity[geom]:

@@ -1,4 +1,4 @@
-"""What armature does to a body's parents, which Bullet cannot express, as forces.
+"""Forces that correct the effect of armature on a body's parents, which Bullet cannot express.
 
 Armature resists a joint's own speed, as the rotor of a geared motor does. In Bullet it is added to the inertia of the
 link behind the joint, which is right for the joint and for impacts on the link, but then resists the link's speed in
@@ -69,7 +69,7 @@ class Rotors:
         Args:
             qpos: (nq,) at the beginning of the step.
             qvel: (nv,) likewise.
-            own: (nv,) N, N m, what we apply besides: actuators, springs, damping.
+            own: (nv,) N, N m, our other forces: actuators, springs, damping.
         """
         model, data = self._model, self._data
         data.qpos[:], data.qvel[:] = qpos, qvel
@@ -98,11 +98,11 @@ class Rotors:
         return difference, (self._armature * drift) @ along + (self._armature * speed) @ across
 
     def observe(self, change: np.ndarray, dt: float) -> None:
-        """Learn from a step what the other forces were; `change` (nv,) is that of qvel."""
+        """Update the other forces from a step; `change` (nv,) is that of qvel."""
         self.others = self._bullet_inertia @ (change / dt) - self._known
 
     def wrenches(self, forces: np.ndarray, qpos: np.ndarray) -> dict[int, np.ndarray]:
-        """The torques (3,) N m in the world frame that `forces` (nv,) are on floating bodies."""
+        """The torques (3,) N m in the world frame that `forces` (nv,) exert on floating bodies."""
         model = self._model
         torques = {}
         for joint in np.flatnonzero(model.jnt_type == FREE):

@@ -1,4 +1,4 @@
-"""A tree of links written as URDF, which is how Bullet learns of a body with joints."""
+"""A tree of links written as URDF, from which Bullet loads bodies with joints."""
 
 from __future__ import annotations
 

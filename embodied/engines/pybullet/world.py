@@ -28,7 +28,7 @@ GAP = 1e-9  # m, s: below it, contact forces are rounding
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """A tree in a world: which rows of MuJoCo's arrays it is."""
+    """A tree in a world, and its rows in MuJoCo's arrays."""
 
     uid: int
     """Bullet's id of the multibody."""
@@ -103,7 +103,7 @@ class BulletWorld:
         self._rest = self._resting()
 
     def _allowed(self) -> bc.Contacts:
-        """Who may touch whom; looked up again only where an episode's frictions are not those of the last."""
+        """Pairs that may touch; computed again only where an episode's frictions are not those of the last."""
         key = self.model.geom_friction.tobytes()
         if self._contacts is None or self._contacts[0] != key:
             self._contacts = key, bc.contacts(self.model, bm.trees(self.model))
@@ -120,7 +120,7 @@ class BulletWorld:
     def move_mocap(self, bodies: np.ndarray, pos: np.ndarray, quat: np.ndarray) -> None:
         """Put mocap bodies (k,) elsewhere, with all that stands on them: (k, 3) m and (k, 4) wxyz, world frame.
 
-        They do not move there: what touches them feels no speed of theirs.
+        They jump there: contacts feel no speed of theirs.
         """
         pb, client, model = self._pb, self.client, self.model
         model.body_pos[bodies], model.body_quat[bodies] = pos, quat
@@ -203,7 +203,7 @@ class BulletWorld:
         return options, float(data.min() + data.max()) / 2
 
     def _place(self, index: int, tree: bm.Tree) -> Placed:
-        """Load a tree and set what URDF cannot say."""
+        """Load a tree and set what URDF cannot express."""
         pb, client, model = self._pb, self.client, self.model
         self._file.write_text(urdf(model, tree))
         root = tree.links[0].body if tree.links and not tree.free else 0
@@ -244,7 +244,7 @@ class BulletWorld:
         joints = [numbers[link.name] for link in moving]
         dofs = model.jnt_dofadr[[link.joint for link in moving]]
         if joints:
-            # Bullet's idiom for dry friction: a motor that wants to stand still, with the friction as its strength.
+            # Bullet's idiom for dry friction: a motor with target speed zero, with the friction as its strength.
             pb.setJointMotorControlArray(
                 uid,
                 joints,
@@ -367,7 +367,7 @@ class BulletWorld:
 
         Args:
             torque: (nv,) N m or N on the hinges and slides; the entries of free joints are not read.
-            motors: Speeds (nv,) rad/s or m/s at which the motors aim, and what they can exert, (nv,) N m or N; only the
+            motors: Speeds (nv,) rad/s or m/s at which the motors aim, and their strengths, (nv,) N m or N; only the
                 entries of the joints that motors drive are read.
             turns: Floating body -> torque (3,) N m on it, world frame.
             wrench: (nbody, 6) N and N m on each body at its centre of mass, world frame.

@@ -1,4 +1,4 @@
-"""What every vectorised simulator offers, and the small pieces they share."""
+"""Interface of the vectorised simulators, and the small pieces they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from embodied.core.episode import Episode, Transition
 from embodied.core.world import World
 from embodied.env.vectorized.statistics import EpisodeTotals
 
-FEW = 8  # environments whose first reset compiles sooner than what would draw one start at a time
+FEW = 8  # environments whose first reset compiles sooner than a program that draws one start at a time
 RenderStateFn = Callable[[World, Episode[Any]], Any]
 """A pure function of one environment: what a renderer needs to draw it (`embodied.rendering.render_state`)."""
 
@@ -38,7 +38,7 @@ class StepResult:
     ended: Episode[Any]
     """The episodes as the step left them, before any restart; their task state is dropped."""
     render_state: Any = None
-    """What a renderer draws now, after any restart, like `observation`; None without a `RenderStateFn`."""
+    """State for a renderer now, after any restart, like `observation`; None without a `RenderStateFn`."""
     final_render_state: Any = None
     """The same before any restart, like `final_observation`."""
 
@@ -67,7 +67,7 @@ class VectorizedSimulator(Protocol):
         ...
 
     def render_state(self) -> Any:
-        """What the simulator's `RenderStateFn` gives for every environment now; None without one."""
+        """Result of the simulator's `RenderStateFn` for every environment now; None without one."""
         ...
 
     def take_totals(self) -> EpisodeTotals:
@@ -75,7 +75,7 @@ class VectorizedSimulator(Protocol):
         ...
 
     def world(self) -> World:
-        """What tasks may know of every environment now, batched."""
+        """The part of every environment's present state that tasks may know, batched."""
         ...
 
     def episode(self) -> Episode[Any]:
@@ -122,7 +122,7 @@ def step_result(
     render_state: Any = None,
     final_render_state: Any = None,
 ) -> StepResult:
-    """A `StepResult` of the transition before restarts, and of what restarts made of it."""
+    """A `StepResult` of the transition before restarts, and of the state after them."""
     return StepResult(
         observation=observation,
         final_observation=transition.observation,
@@ -149,21 +149,21 @@ def on_default_device(tree: Any) -> Any:
 def on_cpu(tree: Any) -> Any:
     """The tree's arrays, committed to the CPU, and with them every program that takes them.
 
-    What a host engine's physics is read from and written to lies there: on a GPU each of a task's functions would
-    cross twice in every control step.
+    A host engine reads and writes its arrays there; on a GPU, each of a task's functions would transfer data twice in
+    every control step.
     """
     return jax.device_put(tree, cpu_sharding())
 
 
 @functools.cache
 def cpu_sharding() -> jax.sharding.Sharding:
-    """Where the CPU's arrays lie."""
+    """Sharding of the CPU's arrays."""
     return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
 
 @functools.cache
 def default_sharding() -> jax.sharding.Sharding:
-    """Where arrays lie unless told otherwise; asking JAX takes as long as a step of a small swarm's physics."""
+    """Default sharding of arrays; cached, as a query takes as long as a step of a small swarm's physics."""
     return jnp.zeros(()).sharding
 
 

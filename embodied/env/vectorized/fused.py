@@ -158,9 +158,9 @@ class FusedSimulator:
 
     def step(self, action: Array) -> StepResult:
         state, transition, ended = self.programs.step(self._state, on_default_device(action))
-        # Taken before the restart, which is given the state's state to write to.
+        # Taken before the restart, which may write to the state's memory.
         final_render_state = self._render_state_fn(state.physics, state.episode) if self._render_state_fn else None
-        # On a GPU the question would wait for the device, which costs more than a restart of nobody.
+        # On a GPU this check would wait for the device, which costs more than an empty restart.
         if jax.default_backend() == "cpu" and not bool((transition.terminated | transition.truncated).any()):
             self._state = state
             return step_result(transition, transition.observation, ended, final_render_state, final_render_state)
@@ -175,8 +175,8 @@ class FusedSimulator:
         """Act and step once for each row of standard normal `noise` (T, N, A), all in one program.
 
         Args:
-            observation: What the environments observe now.
-            actor: What acts.
+            observation: Present observations of the environments.
+            actor: The policy that acts.
             noise: For the actor's exploration.
 
         Returns:

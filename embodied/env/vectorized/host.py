@@ -35,7 +35,7 @@ from embodied.env.vectorized.statistics import EpisodeTotals, add_totals, zero_t
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HostState:
-    """What a `HostSimulator` keeps in JAX; the physics lives in the engine."""
+    """The JAX part of a `HostSimulator`'s state; the physics lives in the engine."""
 
     episode: Episode[Any]
     totals: EpisodeTotals

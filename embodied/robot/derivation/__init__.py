@@ -1,1 +1,1 @@
-"""What is derived from a model file: its tree, what kind of robot it is, servos, a home pose, and what looks wrong."""
+"""Derivation from a model file: its tree, the kind of robot, servos, a home pose, and warnings."""

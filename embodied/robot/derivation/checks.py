@@ -1,4 +1,4 @@
-"""What looks wrong with a robot that was understood: limits, home pose, strength; one line each."""
+"""Warnings about an interpreted robot: limits, home pose, strength; one line each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from embodied.errors import listing
 from embodied.robot.derivation import forms
 from embodied.robot.derivation.pose import limits
 from embodied.robot.derivation.servos import LEGS, Servo, effort_of
-from embodied.robot.derivation.tree import NEIGHBOURS, Limb, Tree, joints_between
+from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between
 
 NAMED = 6  # joints in a line
 DEEP = 0.005  # m that shapes may be inside each other

@@ -1,4 +1,4 @@
-"""Where limbs end: the legs that a robot stands on, and the tip that an arm reaches with."""
+"""Ends of limbs: the legs that a robot stands on, and the tip that an arm reaches with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.pose import neutral_pose, place
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point, sole
 from embodied.robot.description import NAME, Description
+from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
 GRIPPER = 0.06  # m: sideways moving fingers travel no further
@@ -47,13 +47,13 @@ def _has(model: mujoco.MjModel, limb: Limb, name: str) -> bool:
 
 
 def foot_of(data: mujoco.MjData, leg: Limb) -> tuple[str, np.ndarray]:
-    """Body, and the middle (3,) m of its lowest shapes in the world frame, of what a leg stands on."""
+    """Body of a leg's foot, and the middle (3,) m of its lowest shapes in the world frame."""
     body, point = sole(data, data.model, leg)
     return data.model.body(body).name, point
 
 
 def tip_of(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
-    """The body that an arm reaches with: what was said, else the last one before the fingers part."""
+    """The body that an arm reaches with: as described, else the last one before the fingers part."""
     model = tree.model
     if said.tip is not None:
         names = [model.body(body).name for body in range(1, model.nbody)]
@@ -73,7 +73,7 @@ def tip_of(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
 
 
 def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
-    """Whether a joint is called a gripper's, or slides no further than the finger of one does."""
+    """Whether a joint is named as a gripper's, or slides no further than the finger of one does."""
     if any(word in model.joint(joint).name.lower() for word in FINGERS):
         return True
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)

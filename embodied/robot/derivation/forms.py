@@ -1,4 +1,4 @@
-"""Forms of robots, told from the kinematic tree in its neutral pose: wheels, several arms, four legs, a pedestal."""
+"""Forms of robots, found in the kinematic tree in its neutral pose: wheels, several arms, four legs, a pedestal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot.derivation.pose import neutral_pose, place
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 LONG = 4  # joints of an arm beyond what it has in common with another, which no finger has
 COMMON = 3  # joints that two arms have in common: a torso's; an arm that carries a hand has more

@@ -1,4 +1,4 @@
-"""Actuated joints: which follow others, what the model file drives them with, and the servos of our tasks."""
+"""Actuated joints: followers, drives of the model file, and the servos of our tasks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.servos import Rule, Servo, effort_of, servo_for
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile, driven_joints
+from embodied.robot.tree import Limb, Tree, lowest_point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Joint:
     """rad or m; -inf without a limit."""
     high: float
     drive: str
-    """What the model file has: position, velocity, torque (or force), or none."""
+    """Drive in the model file: position, velocity, torque (or force), or none."""
     servo: Servo
     """The position servo that drives it in our tasks."""
     home: float
@@ -66,7 +66,7 @@ def joints_of(
     rule: Rule,
     least: Mapping[int, float],
 ) -> tuple[Joint, ...]:
-    """The joints in the order of actions, each with a servo: as it was said, as the file drives it, or derived.
+    """The joints in the order of actions, each with a servo: as described, as the file drives it, or derived.
 
     Args:
         path: The model file, for messages.
@@ -132,7 +132,7 @@ def least_stiffness(tree: Tree, data: mujoco.MjData, legs: tuple[Limb, ...]) -> 
 
 
 def _driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float]:
-    """Drive, stiffness, damping and largest torque that the file gives a joint; zeros where it says nothing."""
+    """Drive, stiffness, damping and largest torque that the file gives a joint; zeros where it gives none."""
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     effort = float(np.abs(model.jnt_actfrcrange[joint]).max()) if model.jnt_actfrclimited[joint] else 0.0
     for actuator in range(model.nu):
@@ -159,7 +159,7 @@ def _driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float
 
 
 def _lever(model: mujoco.MjModel, actuator: int, joint: int) -> float:
-    """By how much an actuator's force turns or pushes a joint: 1 on the joint itself, a fixed tendon's coefficient."""
+    """Lever of an actuator on a joint: 1 on the joint itself, a fixed tendon's coefficient."""
     kind, target = int(model.actuator_trntype[actuator]), int(model.actuator_trnid[actuator, 0])
     if kind in (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)):
         return float(target == joint)

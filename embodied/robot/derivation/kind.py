@@ -1,4 +1,4 @@
-"""What a robot is: its base, whether that floats, and whether it is legged, an arm, a hand or a multirotor."""
+"""Kind of a robot: its base, whether that floats, and whether it is legged, an arm, a hand or a multirotor."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import mujoco
 
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation import forms
-from embodied.robot.derivation.tree import Tree
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile
 from embodied.robot.rotors import has_rotors
+from embodied.robot.tree import Tree
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
@@ -20,7 +20,7 @@ FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
 
 
 class Kind(StrEnum):
-    """What a robot is."""
+    """Kind of a robot."""
 
     LEGGED = "legged"
     ARM = "arm"
@@ -71,7 +71,7 @@ def refuse_ball_joints(path: Path, tree: Tree) -> None:
 
 
 def kind_of(path: Path, tree: Tree, file: ModelFile, said: Description) -> tuple[Kind, bool]:
-    """What the robot is, and whether its base floats."""
+    """Kind of the robot, and whether its base floats."""
     floating = floats(tree.model, tree.root)
     if said.base is None and not floating and not file.is_urdf:
         _refuse_planar(path, tree)

@@ -8,11 +8,11 @@ import mujoco
 import numpy as np
 
 from embodied.robot.derivation.chain import Chain, least_squares
-from embodied.robot.derivation.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
+from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
 
 BEND = {4: 0.8, 2: 0.97}  # number of legs -> height of the hip over the foot, of the leg's whole length
-NEUTRAL = 0.05  # of a leg's length, that a radian away from the neutral angle weighs as much as; and
-FLAT = 0.01  # that a radian of pitch does where a foot is to be flat, which leaves less to choose
+NEUTRAL = 0.05  # of a leg's length: weight of a radian away from the neutral angle; and
+FLAT = 0.01  # that of a radian of pitch where a foot is to be flat, which leaves less to choose
 MARGIN = 0.05  # of a joint's range that is left free at both ends
 BALANCES = 3  # solutions for two legs: bending them moves the centre of mass
 ASIDE = 0.3  # of a leg's length: further to the side than this a neutral leg's foot does not stay
@@ -139,7 +139,7 @@ def reaching_pose(tree: Tree, tip: str) -> np.ndarray:
 
 
 def carrier(model: mujoco.MjModel, name: str) -> tuple[int, np.ndarray]:
-    """Body that carries a site or body of this name, and (3,) m where in its frame."""
+    """Body that carries a site or body of this name, and its place (3,) m in that one's frame."""
     for site in range(model.nsite):
         if model.site(site).name == name:
             return int(model.site_bodyid[site]), model.site_pos[site].copy()
@@ -147,7 +147,7 @@ def carrier(model: mujoco.MjModel, name: str) -> tuple[int, np.ndarray]:
 
 
 class _Reach:
-    """Where the tip of an arm is to be."""
+    """Goal of the tip of an arm."""
 
     def __init__(self, tree: Tree, tip: str, data: mujoco.MjData, neutral: np.ndarray) -> None:
         """`neutral`: (n,) rad or m of all the tree's joints, as they stand in `data`."""
@@ -207,7 +207,7 @@ class _Reach:
 
 
 class _Goal:
-    """Where the foot of one leg is to be."""
+    """Goal of the foot of one leg."""
 
     def __init__(self, tree: Tree, leg: Limb, data: mujoco.MjData, legs: int) -> None:
         model, self.leg = tree.model, leg

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from embodied.robot.derivation.tree import Limb, Tree, lowest_point, sole
+from embodied.robot.tree import Limb, Tree, lowest_point, sole
 
 FLAT = 5  # joints of a leg whose foot is a sole, which takes moments too
 MOMENT = 0.1  # m: a moment of a sole counts as much as a force with this lever
@@ -14,7 +14,7 @@ MOMENT = 0.1  # m: a moment of a sole counts as much as a force with this lever
 def standing_torques(tree: Tree, data: mujoco.MjData, legs: tuple[Limb, ...]) -> np.ndarray:
     """(njnt of the tree,) N m or N of each joint, in the order of `tree.joints`, on level ground.
 
-    Of all forces of the ground that hold the base, the least ones.
+    The ground's forces are the least ones that hold the base.
 
     Args:
         tree: The robot, whose base floats.

@@ -1,4 +1,4 @@
-"""Model files of other people: parsed and nothing else, their meshes found, their faults mended and named."""
+"""Third-party model files: only parsed, their meshes found, their faults fixed and reported."""
 
 from embodied.robot.files.mjcf import compiled, driven_joints
 from embodied.robot.files.model import COLLISIONS, PRIMITIVES, ModelFile, read_model

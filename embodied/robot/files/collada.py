@@ -18,7 +18,7 @@ FACES = ("triangles", "polylist", "polygons", "tristrips", "trifans")
 def collada_triangles(name: str, text: bytes) -> np.ndarray:
     """(n, 3, 3) m: the corners of all triangles of a scene, by its nodes' transforms and its unit.
 
-    The axis that the file calls up is left alone, as ROS' viewers and Gazebo do: models are made for them.
+    The file's up axis is left alone, as ROS' viewers and Gazebo do: models are made for them.
 
     Args:
         name: The file, for messages.

@@ -65,7 +65,7 @@ def _is_sole(model: mujoco.MjModel, body: int, carriers: set[int]) -> bool:
 
 
 def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    """A body and all that it hangs on, up to the world."""
+    """A body and its ancestors, up to the world."""
     found = []
     while body:
         found.append(body)

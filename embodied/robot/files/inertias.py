@@ -1,4 +1,4 @@
-"""Masses and inertias of a URDF's links: what no body can have is made what one could, and named."""
+"""Masses and inertias of a URDF's links: impossible ones are corrected and reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED = 6  # links in a line
 
 
 def mend_inertias(path: Path, root: ElementTree.Element) -> list[str]:
-    """Change a URDF's inertials that no body can have; returns a line for each kind of fault.
+    """Correct a URDF's inertials that no body can have; returns a line for each kind of fault.
 
     Inertia that is not positive becomes that of a ball of water of the link's mass; a link without mass loses its
     inertial. What a joint moves, with all that is fixed to it, gets a mass where it has next to none. Moments that
@@ -99,7 +99,7 @@ def _make_ball(link: ElementTree.Element, mass: float) -> None:
 
 
 def _inertial(path: Path, link: ElementTree.Element) -> tuple[float, list[float]]:
-    """Mass in kg and principal moments (3,) in kg m^2, ascending; zeros where the link says nothing."""
+    """Mass in kg and principal moments (3,) in kg m^2, ascending; zeros where the link has none."""
     mass, inertia = link.find("./inertial/mass"), link.find("./inertial/inertia")
     try:
         kilograms = 0.0 if mass is None else float(mass.get("value", "0"))

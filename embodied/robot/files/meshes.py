@@ -1,4 +1,4 @@
-"""Meshes of other people's models: where they lie, and copies of those that MuJoCo does not read itself."""
+"""Meshes of third-party models: their files, and copies of those that MuJoCo does not read itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERTEX = re.compile(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)")
 
 
 def find_mesh(model: Path, name: str) -> Path | None:
-    """Where a mesh lies that a model names, its symbolic links followed; None where it does not exist.
+    """File of a mesh that a model names, its symbolic links followed; None where it does not exist.
 
     A relative path is one from the model's folder. `package://NAME/REST` is looked for in the folders above the model:
     REST in one that is called NAME, then NAME/REST and REST below each. Nothing is found outside of the package (for
@@ -61,7 +61,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _package(above: list[Path]) -> Path:
-    """The nearest folder that says it is a package, else the one that holds the model's."""
+    """The nearest folder that is marked as a package, else the one that holds the model's."""
     return next((folder for folder in above if (folder / "package.xml").is_file()), above[min(1, len(above) - 1)])
 
 
@@ -77,7 +77,7 @@ def _inside(folder: Path, path: Path) -> Path | None:
 
 
 def is_y_up(path: Path) -> bool:
-    """Whether a mesh is Collada that calls y up."""
+    """Whether a mesh is Collada with y up."""
     return path.suffix.lower() == ".dae" and UP in content(path)
 
 

@@ -1,4 +1,4 @@
-"""MJCF files of other people: what belongs to the robot, and what to its scene."""
+"""Third-party MJCF files: parts of the robot, and parts of its scene."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refuse_outside(path: Path, root: ElementTree.Element, home: Path, depth: int
 
 
 def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:
-    """Name what has no name, and take away what moves in the scene and no actuator drives; says so in a line.
+    """Name unnamed elements, and remove moving parts of the scene that no actuator drives; returns a line on these.
 
     Raises:
         ModelError: MuJoCo does not compile it.
@@ -70,7 +70,7 @@ def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:
 
 
 def _joints_of(body: mujoco.MjsBody) -> list[mujoco.MjsJoint]:
-    """All joints of a body and of what hangs on it."""
+    """All joints of a body and of its descendants."""
     return [*body.joints, *body.find_all(mujoco.mjtObj.mjOBJ_JOINT)]
 
 
@@ -97,7 +97,7 @@ def compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of textures, and of what `mended` says
+            warnings.simplefilter("ignore")  # of textures, and of what `mended` reports
             return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path}: MuJoCo does not compile it: {one_line(error)}") from None

@@ -1,4 +1,4 @@
-"""Reading MJCF and URDF files of other people: where meshes lie, what a parser refuses, and what is mended."""
+"""Reading third-party MJCF and URDF files: paths of meshes, elements that a parser refuses, and fixes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from embodied.robot.files.xml import content, parse
 
 PRIMITIVES, HULLS = "primitives", "meshes"
 COLLISIONS = (PRIMITIVES, HULLS)
-"""What collides where a URDF has meshes that do."""
+"""Collision geometry where a URDF has meshes that collide."""
 VECTORS = {"origin": ("xyz", "rpy"), "axis": ("xyz",), "mesh": ("scale",)}
 MOVING = ("revolute", "continuous", "prismatic")  # types of a URDF's joints that a motor moves
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelFile:
-    """A parsed model and what had to be mended."""
+    """A parsed model and its fixes."""
 
     spec: mujoco.MjSpec
     is_urdf: bool
@@ -44,7 +44,7 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
 
     Args:
         path: The file.
-        collision: What collides where a URDF has meshes that do: primitives that hold them, or the meshes' hulls.
+        collision: Collision shapes of a URDF's meshes that collide: primitives that hold them, or the meshes' hulls.
 
     Raises:
         ModelError: it is no such file, a mesh is missing or of an unknown format, or MuJoCo refuses it; one line that
@@ -82,7 +82,7 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
 
 
 def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
-    """Refuse links that hang on nothing: two robots in one file, which MuJoCo would take for one."""
+    """Refuse several links without a parent: two robots in one file, which MuJoCo would take for one."""
     children = {child.get("link") for joint in root.findall("joint") if (child := joint.find("child")) is not None}
     roots = [link.get("name", "") for link in root.findall("link") if link.get("name") not in children]
     if not children and not roots:
@@ -97,7 +97,7 @@ def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
 
 
 def _refuse_vectors(path: Path, root: ElementTree.Element) -> None:
-    """Refuse places, angles, axes and scales that are not three numbers, which other readers cut short in silence."""
+    """Refuse places, angles, axes and scales that are not three numbers, which other readers truncate silently."""
     for part in [*root.findall("link"), *root.findall("joint")]:
         for element in part.iter():
             for key in VECTORS.get(str(element.tag), ()):
@@ -159,9 +159,9 @@ def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> P
 
 
 def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str, float, float]], list[str]]:
-    """Joint -> the joint that it follows, multiplier, offset; and a line for those whose joint to follow is none.
+    """Joint -> the joint that it follows, multiplier, offset; and a line for those that follow no existing joint.
 
-    Where <mimic> means nothing it is taken away.
+    A <mimic> without meaning is removed.
     """
     found, lost = {}, []
     moving = {joint.get("name", "") for joint in root.findall("joint") if joint.get("type") in MOVING}
@@ -184,7 +184,7 @@ def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str,
 def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:
     """The URDF as text, with the options of MuJoCo's compiler that keep links, pictures and paths.
 
-    None that a scene would take over in which the robot stands, such as how its objects get their masses.
+    None of these would carry over to the robot's scene, such as how its objects get their masses.
     """
     for old in root.findall("mujoco"):
         root.remove(old)
@@ -207,6 +207,6 @@ def _spec(path: Path, text: str | None) -> mujoco.MjSpec:
         return mujoco.MjSpec.from_file(str(path)) if text is None else mujoco.MjSpec.from_string(text)
     except (ValueError, OSError) as error:
         said = one_line(error)
-        if text is not None:  # lines of what it was given are not the file's
+        if text is not None:  # line numbers of this text are not the file's
             said = re.sub(r",? line \d+", "", said)
         raise ModelError(f"{path}: MuJoCo does not read it: {said}") from None

@@ -21,7 +21,7 @@ def is_empty(shape: ElementTree.Element) -> bool:
 
 
 def collide_with_visuals(root: ElementTree.Element) -> list[str]:
-    """Let the shapes for the eye collide at the ends of limbs that have none that do; says so in a line.
+    """Let visual shapes collide at the ends of limbs without collision shapes; returns a line on these.
 
     An end is what a last joint moves, with all that is fixed to it.
     """
@@ -51,7 +51,7 @@ def collide_with_visuals(root: ElementTree.Element) -> list[str]:
 
 
 def _below(name: str, children: dict[str, list[str]]) -> set[str]:
-    """Names of a link and of all that hangs on it."""
+    """Names of a link and of all its descendants."""
     found, waiting = {name}, [name]
     while waiting:
         new = [child for child in children.get(waiting.pop(), ()) if child not in found]

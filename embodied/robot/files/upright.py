@@ -1,7 +1,7 @@
-"""Collada meshes whose files call y up: models that are made for a reader that turns them, and such as are not.
+"""Collada meshes whose files have y up: models made for readers that turn them, and for readers that do not.
 
-ROS' viewers and Gazebo leave the axis alone, OpenSceneGraph and Bullet turn the mesh. A URDF does not say for which it
-is made; its joints do: a link's mesh reaches to where its children hang.
+ROS' viewers and Gazebo leave the axis alone, OpenSceneGraph and Bullet turn the mesh. A URDF does not state for which
+it is made, but its joints show it: a link's mesh reaches to the joints of its children.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def want_turning(root: ElementTree.Element, meshes: dict[ElementTree.Element, np
 
     Args:
         root: The URDF.
-        meshes: Of files that call y up: shape (visual or collision) -> (n, 3) vertices in m, not scaled.
+        meshes: Of files with y up: shape (visual or collision) -> (n, 3) vertices in m, not scaled.
     """
     children: dict[str, list[np.ndarray]] = {}
     for joint in root.findall("joint"):

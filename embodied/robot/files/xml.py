@@ -1,4 +1,4 @@
-"""Files of strangers: read whole and parsed as XML without entities."""
+"""Third-party files: read whole and parsed as XML without entities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST = 64 * 2**20  # bytes of a file: the largest known model, with everythin
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a file of a stranger's.
+    """The bytes of a third party's file.
 
     Raises:
         ModelError: it cannot be read, or is larger than any model.

@@ -1,4 +1,4 @@
-"""A stranger's arm made ready for tasks: position servos, gravity held, sensors of its tip, a gripper, a home key."""
+"""A user's arm prepared for tasks: position servos, gravity held, sensors of its tip, a gripper, a home key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from embodied.robot.prepared.legged import ARTICLES, clear, drive, meet_surround
 from embodied.robot.robot import Kind, Robot
 
 HULL = 32  # vertices of the convex hull of a mesh that collides
-SPEED = 2.0  # rad/s (m/s: a tenth), the most that tasks ask of a joint; Franka's Panda: 2.2, UR5: 3.1
+SPEED = 2.0  # rad/s (m/s: a tenth), the most that tasks command of a joint; Franka's Panda: 2.2, UR5: 3.1
 SLIDE = 0.1  # m of a slide that stand for a radian
 HOLD = 0.5  # s in which the servos must hold the home pose, to
 CLOSE = 0.05  # rad, or tenths of a metre
@@ -73,7 +73,7 @@ def prepare_arm(robot: Robot) -> PreparedArm:
     """Rewrite an arm's model.
 
     Every joint gets a position servo. The motors compensate gravity, as the controllers of real arms do: what they
-    give for it counts against their largest torque. The arm meets what surrounds it and not itself; meshes that collide
+    give for it counts against their largest torque. The arm meets its surroundings, not itself; meshes that collide
     are convex hulls of few vertices (fingers: the boxes that fit them).
 
     Raises:
@@ -136,7 +136,7 @@ def _chain(robot: Robot) -> tuple[str, ...]:
 
 
 def _speeds(robot: Robot) -> dict[str, float]:
-    """rad/s or m/s of each joint: what a URDF says, at most `SPEED`."""
+    """rad/s or m/s of each joint: a URDF's limit, at most `SPEED`."""
     root = ElementTree.fromstring(content(robot.file))
     said = {
         joint.get("name", ""): _number(limit.get("velocity", "0"))
@@ -148,7 +148,7 @@ def _speeds(robot: Robot) -> dict[str, float]:
 
 
 def _number(text: str) -> float:
-    """A number, or 0 of what is none."""
+    """A number, or 0 where it is none."""
     try:
         return float(text)
     except ValueError:
@@ -205,7 +205,7 @@ def _sense(spec: mujoco.MjSpec, robot: Robot, chain: tuple[str, ...], gripper: G
 def _sense_pad(
     spec: mujoco.MjSpec, robot: Robot, name: str, finger: str, carrying: mujoco.MjsBody, tcp: np.ndarray
 ) -> None:
-    """A sensor of what presses on a finger within `PAD` of where the gripper grasps, and of where that is."""
+    """Sensors of the contact force on a finger within `PAD` of where the gripper grasps, and of that place."""
     kinds, objects = mujoco.mjtSensor, mujoco.mjtObj
     data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.home
@@ -249,7 +249,7 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot, gripper: Gripper | None)
 
 
 def _grounded(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
-    """Shapes that lie in the ground in the home pose: the base's, and what fits a shoulder too generously."""
+    """Shapes that lie in the ground in the home pose: the base's, and those that fit a shoulder too loosely."""
     scene = spec.copy()
     for index, geom in enumerate(scene.geoms):
         geom.name = f"shape{index}"
@@ -279,7 +279,7 @@ def home_of(robot: Robot, model: mujoco.MjModel, gripper: Gripper | None) -> tup
 
 
 def follow(model: mujoco.MjModel, qpos: np.ndarray) -> None:
-    """Put joints that copy another, by an equality, where that one asks them to be; in place."""
+    """Move joints that copy another, by an equality, to the angle that it sets; in place."""
     for _ in range(2):  # a follower may have followers
         for index in range(model.neq):
             first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
@@ -313,7 +313,7 @@ def _check_hold(robot: Robot, chain: tuple[str, ...], model: mujoco.MjModel) -> 
 
 
 def _gripper(robot: Robot, actuated: list[str]) -> Gripper | None:
-    """What the joints beyond the tip move, if they bring two bodies nearer to each other."""
+    """Gripper of the joints beyond the tip, if they bring two bodies nearer to each other."""
     model = robot.model
     if not actuated:
         return None
@@ -349,7 +349,7 @@ def _gripper(robot: Robot, actuated: list[str]) -> Gripper | None:
 def _fingers_at(robot: Robot, actuated: list[str], share: float, carrying: int) -> dict[int, np.ndarray]:
     """Body -> (k, 3) m its corners in the carrying body's frame, with the gripper at a share of its range.
 
-    Bodies are those that nothing else hangs on, and the carrying one itself.
+    Bodies are those without children, and the carrying one itself.
     """
     model, data = robot.model, mujoco.MjData(robot.model)
     data.qpos[:] = robot.home

@@ -1,4 +1,4 @@
-"""A stranger's robot made ready for tasks: position servos, sensors, feet, a home key, one kind of contact."""
+"""A user's robot prepared for tasks: position servos, sensors, feet, a home key, one kind of contact."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
-from embodied.robot.derivation.tree import lowest_point
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
+from embodied.robot.tree import lowest_point
 
 GRAVITY = 9.81  # m/s^2
 HIDDEN = 4  # group of shapes and sites that no picture shows
@@ -152,7 +152,7 @@ def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
 
 
 def clear(spec: mujoco.MjSpec) -> None:
-    """Take away what belongs to somebody else's scene: floor, lights, cameras, actuators, sensors, keys."""
+    """Remove the scene of the file: floor, lights, cameras, actuators, sensors, keys."""
     world = spec.worldbody
     for element in [
         *world.geoms,
@@ -273,7 +273,7 @@ def _filter_contacts(spec: mujoco.MjSpec, robot: Robot) -> None:
 def meet_surroundings(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
     """Let the robot's shapes that collide meet what surrounds it and not each other; returns them.
 
-    Where it has other shapes for the eye, these go into a group that nobody draws.
+    Where it has other shapes for the eye, these go into a group that is not drawn.
     """
     bodies = {robot.trunk} | {body.name for body in spec.body(robot.trunk).find_all(mujoco.mjtObj.mjOBJ_BODY)}
     shapes = [geom for geom in spec.geoms if geom.parent.name in bodies]

@@ -1,4 +1,4 @@
-"""A stranger's multirotor made ready for tasks: one free body at its centre of mass, sensors, cameras, no actuators."""
+"""A user's multirotor prepared for tasks: one free body at its centre of mass, sensors, cameras, no actuators."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def prepare_multirotor(robot: Robot, name: str) -> str:
     """The MJCF of a multirotor, as tasks of drones read it.
 
     One body `name` whose frame lies at the centre of mass along the trunk's axes, with the shapes of the home pose for
-    the eye; names of sensors and cameras as in `assets/robots/crazyflie/crazyflie.xml`. What the rotors do is the
-    task's to compute.
+    the eye; names of sensors and cameras as in `assets/robots/crazyflie/crazyflie.xml`. The task computes the
+    rotors' effects.
 
     Raises:
         ModelError: the robot is of another kind.
@@ -86,7 +86,7 @@ def _shapes(spec: mujoco.MjSpec, body: mujoco.MjsBody, robot: Robot) -> None:
 
 
 def _add_mesh(spec: mujoco.MjSpec, model: mujoco.MjModel, mesh: int) -> None:
-    """A compiled mesh once more; as a shell, of which no volume is asked."""
+    """A compiled mesh once more; as a shell, which needs no volume."""
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
     spec.add_mesh(
@@ -110,7 +110,7 @@ def _hangs_on(model: mujoco.MjModel, body: int, trunk: str) -> bool:
 
 
 def _discs(body: mujoco.MjsBody, airframe: Airframe) -> None:
-    """What the propellers sweep, for the eye."""
+    """Discs of the propellers, for the eye."""
     places = np.array([rotor.position for rotor in airframe.rotors])
     gaps = np.linalg.norm(places[:, None] - places, axis=-1) + 1e9 * np.eye(len(places))
     radius = PROPELLER * float(np.clip(gaps.min(), 0.2 * reach(airframe) + 1e-3, 2.0 * reach(airframe) + 1e-3))

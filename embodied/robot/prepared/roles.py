@@ -1,4 +1,4 @@
-"""What each joint of a legged robot is for: which way its axis points in the home pose, and what hangs on it."""
+"""Roles of a legged robot's joints, by the direction of each axis in the home pose and by what hangs on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HAND = 0.03  # of the robot's mass: joints that carry less are a wrist's (G1's 0
 
 
 class Role(StrEnum):
-    """What a joint is for."""
+    """Role of a joint."""
 
     HIP = "hip"
     """The first joint of a leg that swings it forward and back."""
@@ -28,7 +28,7 @@ class Role(StrEnum):
     LEG = "leg"
     """Any other joint of a leg: it spreads it, or turns it."""
     TRUNK = "trunk"
-    """What carries a large part of the robot, such as a waist."""
+    """A joint that carries a large part of the robot, such as a waist."""
     TRUNK_YAW = "trunk yaw"
     """The same where it turns it about the vertical, which moves no weight sideways."""
     ARM_PITCH = "arm pitch"

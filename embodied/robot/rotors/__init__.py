@@ -1,4 +1,4 @@
-"""Multirotors: where their rotors are, what they give, and the rigid body that they carry."""
+"""Multirotors: places and strengths of their rotors, and the rigid body that they carry."""
 
 from embodied.robot.rotors.airframe import find_airframe
 from embodied.robot.rotors.places import has_rotors, without_rotors

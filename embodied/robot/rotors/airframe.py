@@ -1,4 +1,4 @@
-"""The airframe of a multirotor: one rigid body and its rotors, of the file, of what was said, and by rule."""
+"""The airframe of a multirotor: one rigid body and its rotors, from the file, the description, and by rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import mujoco
 import numpy as np
 
 from embodied.errors import ModelError
-from embodied.robot.derivation.tree import Tree
 from embodied.robot.description import NAME, Description, Vector
 from embodied.robot.rotors.places import Place, find_places
 from embodied.robot.rotors.rotor import (
@@ -22,9 +21,10 @@ from embodied.robot.rotors.rotor import (
     Rotor,
 )
 from embodied.robot.rotors.urdf import Remarks
+from embodied.robot.tree import Tree
 
 SKEW = 0.05  # of the smallest moment: larger products of inertia are worth a warning
-APART = 10.0  # degrees between neighbours about the vertical, below which nobody can say who is whose neighbour
+APART = 10.0  # degrees between neighbours about the vertical, below which neighbours are ambiguous
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Body:
 
 
 def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description) -> tuple[Airframe, list[str]]:
-    """A multirotor's airframe, and a warning for all that was assumed.
+    """A multirotor's airframe, and a warning for all assumptions.
 
     Args:
         path: The model file.
         tree: All joints, those of the rotors included.
         data: The home pose, after `mj_forward`.
-        said: What goes before what the file says.
+        said: The description, which overrides the file.
 
     Raises:
         ModelError: there are no rotors, their number is not that of what was said of them, or how they turn cannot be
@@ -86,7 +86,7 @@ def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description
 
 
 def one_body(tree: Tree, data: mujoco.MjData, remarks: Remarks) -> Body:
-    """Mass, centre and inertia of all that hangs on the trunk, in the pose of `data`."""
+    """Mass, centre and inertia of all that is attached to the trunk, in the pose of `data`."""
     model, root = tree.model, tree.root
     bodies = [
         body for body in range(1, model.nbody) if tree.carries(body) and model.body(body).name not in remarks.massless
@@ -117,7 +117,7 @@ def _spins(
     remarks: Remarks,
     assumed: list[tuple[str, str]],
 ) -> list[int]:
-    """How each rotor turns; unless it is known of all, neighbours turn against each other."""
+    """Sense of rotation of each rotor; unless it is known of all, neighbours turn against each other."""
     if said.spin:
         return list(said.spin)
     known = [place.spin for place in places if place.spin is not None]

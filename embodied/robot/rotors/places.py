@@ -1,4 +1,4 @@
-"""Where a model has its rotors: thrusters at sites, joints that spin, or sites and bodies that are called so."""
+"""Places of a model's rotors: thrusters at sites, joints that spin, or sites and bodies named as rotors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import mujoco
 import numpy as np
 
 from embodied.errors import UnknownNameError
-from embodied.robot.derivation.tree import Limb, Tree
 from embodied.robot.description import Description, Vector
 from embodied.robot.rotors.urdf import Remarks
+from embodied.robot.tree import Limb, Tree
 
 FEWEST = 3  # rotors from which a robot is taken for a multirotor
 TURNS = 8 * np.pi  # rad of range from which a joint turns round and round: four turns
@@ -25,10 +25,10 @@ CLOCKWISE = re.compile(r"(?<![a-z])(ccw|cw|counter_?clockwise|clockwise)(?![a-z]
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """One rotor as far as the model file tells."""
+    """One rotor, as far as the model file has it."""
 
     name: str
-    """Body or site; empty where it was said by its place."""
+    """Body or site; empty where it was given by its place."""
     point: np.ndarray
     """(3,) m, world frame."""
     axis: np.ndarray
@@ -65,7 +65,7 @@ def without_rotors(tree: Tree) -> Tree:
 
 
 def has_rotors(tree: Tree, said: Description, floats: bool) -> bool:
-    """Whether this is a multirotor: it was said, or three rotors or more were found."""
+    """Whether this is a multirotor: as described, or because three rotors or more were found."""
     if said.rotors or spinning_limbs(tree):
         return True
     if floats and len(thrusters(tree)) >= FEWEST:
@@ -74,7 +74,7 @@ def has_rotors(tree: Tree, said: Description, floats: bool) -> bool:
 
 
 def find_places(path: Path, tree: Tree, data: mujoco.MjData, said: Description, remarks: Remarks) -> list[Place]:
-    """The rotors in the pose of `data`, in the order of the file or as they were said; `tree` has all joints.
+    """The rotors in the pose of `data`, in the order of the file or of the description; `tree` has all joints.
 
     Raises:
         UnknownNameError: a body or site that was named does not exist.
@@ -125,7 +125,7 @@ def _is_called(name: str) -> bool:
 def _said(
     path: Path, tree: Tree, data: mujoco.MjData, place: str | Vector, found: dict[int, int], remarks: Remarks
 ) -> Place:
-    """A rotor as its owner said it: by name, or by its place in the trunk's frame."""
+    """A rotor of the description: by name, or by its place in the trunk's frame."""
     model = tree.model
     turn = data.xmat[tree.root].reshape(3, 3)
     if not isinstance(place, str):
@@ -199,7 +199,7 @@ def _geoms(model: mujoco.MjModel, body: int) -> list[str]:
 
 
 def _spin(texts: Iterable[str]) -> int | None:
-    """How a rotor turns, if a name says so."""
+    """Sense of rotation of a rotor, if a name states it."""
     for text in texts:
         if match := CLOCKWISE.search(text.lower()):
             return 1 if match.group().startswith(("ccw", "counter")) else -1

@@ -1,4 +1,4 @@
-"""Rotors and the airframe that carries them, with the rules for what neither the file nor its owner says."""
+"""Rotors and the airframe that carries them, with the rules for what neither the file nor its description has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Vector = tuple[float, float, float]
 GRAVITY = 9.81  # m/s^2
 UPRIGHT = 0.9999  # cosine of a rotor's tilt
 
-# What is assumed where nothing is said. Each assumption is a warning that names the key which settles it.
+# Assumptions where nothing is given. Each is reported by a warning with the key that settles it.
 THRUST_TO_WEIGHT = 2.0  # -, of a multirotor with a camera; the Crazyflie 2.1+ has 1.54, RotorS' Firefly 2.4
 TORQUE_OF_ARM = 0.08  # -, torque per thrust over a rotor's distance from the middle (RotorS: Iris .064, Firefly .074)
 LAG = 0.05  # s, between RotorS' Firefly (.025) and the Crazyflie 2.1+ (.11 at hover)
@@ -21,7 +21,7 @@ class Rotor:
     """One rotor of a multirotor."""
 
     name: str
-    """Body or site of the model file; empty where the rotor was said by its place."""
+    """Body or site of the model file; empty where the rotor was given by its place."""
     position: Vector
     """m from the centre of mass, along the trunk's axes."""
     axis: Vector

@@ -1,4 +1,4 @@
-"""What URDF files say of rotors beyond what MuJoCo reads: massless links, pictures' names, gym-pybullet-drones' tag."""
+"""Data of URDF files on rotors that MuJoCo does not read: massless links, pictures' names, gym-pybullet-drones' tag."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from embodied.robot.files import content
 
 @dataclasses.dataclass(frozen=True)
 class Remarks:
-    """What one file says; all empty for MJCF."""
+    """Data of one file; all empty for MJCF."""
 
     massless: frozenset[str] = frozenset()
     """Links without mass, to which MuJoCo would give some."""

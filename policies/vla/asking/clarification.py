@@ -2,7 +2,7 @@
 
 To ask or to act is an action, a number with two values: the signal token of Ask-to-Clarify (arXiv:2509.15061). So the
 network that decides is a small vision-language-action policy, trained as one. Its other numbers, two for each phrase of
-a task, say what is in the scene.
+a task, describe the scene.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Asker: TypeAlias = Callable[[Sequence[Dialogue], Tensor, Mapping[str, Tensor]], 
 
 
 class By(StrEnum):
-    """Who decides whether to ask."""
+    """Decision rule on whether to ask."""
 
     NEVER = "never"
-    """Nobody: an ambiguous instruction is guessed at."""
+    """None: an ambiguous instruction is guessed at."""
     ALWAYS = "always"
     """Asks every time."""
     ORACLE = "oracle"
@@ -68,7 +68,7 @@ ASKERS: Mapping[By, Asker] = {By.NEVER: never, By.ALWAYS: always, By.ORACLE: ora
 
 
 def learned(policy: VLAPolicy) -> Asker:
-    """Ask where a network that was trained on scenes says so, from their images and the instruction."""
+    """Ask where a network that was trained on scenes decides so, from their images and the instruction."""
 
     @torch.no_grad()
     def ask(dialogues: Sequence[Dialogue], rows: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
@@ -120,5 +120,5 @@ class ClarifiedInstructions:
         return [dialogue.full_instruction(bool(ask)) for dialogue, ask in zip(dialogues, asked, strict=True)]
 
     def notes(self) -> dict[str, Tensor]:
-        """Of the running episodes, (N,) bool: `asked`, and whether the instruction was `ambiguous`."""
+        """For the running episodes, (N,) bool: `asked`, and whether the instruction was `ambiguous`."""
         return {"asked": self._asked.to(self.env.device), "ambiguous": self._ambiguous.to(self.env.device)}

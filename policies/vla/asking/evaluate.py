@@ -40,11 +40,11 @@ class Settings:
     task: tyro.conf.Positional[str] = "manipulation/pick-among"
     """A task whose instructions may fit several objects."""
     policy: str = SCRIPT
-    """What acts: a run of policies.vla.train, or expert, the script, which follows the instruction."""
+    """Policy: a run of policies.vla.train, or expert, the script, which follows the instruction."""
     asker: Path | None = None
     """A run of policies.vla.asking.train, for --by learned."""
     by: tuple[By, ...] = ()
-    """Who decides whether to ask: never, always, oracle, learned; by default all, learned if there is an --asker."""
+    """Rules that decide whether to ask: never, always, oracle, learned; by default all, learned with an --asker."""
     episodes: int = 128
     """Of each, from the same initial states; all of them step together."""
     engine: str | None = None
@@ -64,7 +64,7 @@ class Settings:
 
     @property
     def askers(self) -> tuple[By, ...]:
-        """Who decides, in turn."""
+        """Rules that decide whether to ask, in turn."""
         return self.by or tuple(by for by in By if by is not By.LEARNED or self.asker is not None)
 
 

@@ -39,7 +39,7 @@ def summary(outcome: Evaluation) -> dict[str, float]:
 
 
 def _share(chosen: Tensor) -> float:
-    """Mean; 0 of nothing, which JSON can hold."""
+    """Mean; 0 for nothing, which JSON can hold."""
     return float(chosen.double().mean()) if len(chosen) else 0.0
 
 

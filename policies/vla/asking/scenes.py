@@ -20,7 +20,7 @@ def make_scenes(
 ) -> list[Episode]:
     """The first steps of `count` episodes, each an `Episode` of one step: whether to ask, and what is in the scene.
 
-    The action's first number is `ASK` or `ACT`. Two more for each phrase of `Instruction.matches` say whether it fits
+    The action's first number is `ASK` or `ACT`. Two more for each phrase of `Instruction.matches` are whether it fits
     any object, and several: trained on the first number alone, a network guesses by the text and never learns to use
     the images. Labels are exact: the simulation counts.
 
@@ -59,5 +59,5 @@ def make_scenes(
 
 
 def _matches(instruction: Instruction) -> list[bool]:
-    """Of every phrase, whether it fits any object, and several."""
+    """For every phrase, whether it fits any object, and several."""
     return [count > few for count in instruction.matches.values() for few in (0, 1)]

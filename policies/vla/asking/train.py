@@ -112,7 +112,7 @@ def make_session(demonstrations: Demonstrations, settings: Settings) -> FineTuni
 
 
 def test_asker(policy: VLAPolicy, env: Env, count: int) -> dict[str, float]:
-    """How often it asks in new scenes; see `metrics.question_rates`."""
+    """Rates of its questions in new scenes; see `metrics.question_rates`."""
     asked, ambiguous = [], []
     episodes, ask = make_scenes(env, count, TEST_SEED), learned(policy)
     for first in range(0, count, env.num_envs):

@@ -1,6 +1,6 @@
-"""How the behaviour of one policy differs from that of another from the same initial states.
+"""Differences in behaviour between two policies from the same initial states.
 
-RL by outcome finds ways to succeed that nobody demonstrated, such as pushing what the demonstrations grasp ("pushcut",
+RL by outcome finds undemonstrated ways to succeed, such as pushing what the demonstrations grasp ("pushcut",
 SimpleVLA-RL, section 6). The success rate does not show it; paths, actions and gripper do.
 """
 
@@ -56,8 +56,8 @@ class BehaviourDifference:
     """Distance of the second policy's paths to the nearest of the first's from another initial state, over
     `path_spread`, or over a centimetre if that is more."""
     outside: float | None
-    """Share of the second policy's successes that are farther from all that the first did than any of its own paths
-    from the others, and than a centimetre; of E paths of the same kind 1 / E would be. None without a success."""
+    """Share of the second policy's successes whose path is farther from all of the first's than any of those from the
+    others, and than a centimetre; for E paths of the same kind it would be 1 / E. None without a success."""
 
 
 def compare(task: str, before: Sequence[Trajectory], after: Sequence[Trajectory]) -> BehaviourDifference:

@@ -63,13 +63,13 @@ class Demonstrations:
 
     @property
     def keypoints(self) -> int:
-        """Number of things whose places in the images every episode tells."""
+        """Number of things whose places in the images every episode holds."""
         counts = {rows.shape[1] // 2 for episode in self.episodes for rows in episode.keypoints.values()}
         return counts.pop() if len(counts) == 1 and all(episode.keypoints for episode in self.episodes) else 0
 
     @property
     def without_keypoints(self) -> int:
-        """Number of episodes that tell no places, where others do."""
+        """Number of episodes without such places, where others have them."""
         silent = sum(not episode.keypoints for episode in self.episodes)
         return silent if silent < len(self.episodes) else 0
 
@@ -95,7 +95,7 @@ class Demonstrations:
 
 
 class EpisodeInfo(Protocol):
-    """What is known of an episode before its images are decoded."""
+    """Description of an episode before its images are decoded."""
 
     @property
     def task(self) -> str: ...
@@ -152,7 +152,7 @@ def load_demonstrations(
     first = open_dataset(folders[0], cameras=cameras or None)
     seen, fps = first.info.cameras, first.info.fps
     datasets = [first, *(open_dataset(folder, cameras=seen, fps=fps) for folder in folders[1:])]
-    # What no dataset has is an error at once; that one of them lacks what another has is none.
+    # A task that no dataset has is an error at once; one that only some of them have is none.
     dataclasses.replace(selection, per_task=0).indices([row for dataset in datasets for row in dataset.rows])
     return Demonstrations.of(_chosen(datasets, selection), 1.0 / fps, failures=selection.failures)
 

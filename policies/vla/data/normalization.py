@@ -32,7 +32,7 @@ class Normalization:
 
     @classmethod
     def of(cls, episodes: Sequence[Episode]) -> Normalization:
-        """That of all steps of some episodes."""
+        """Normalisation by all steps of some episodes."""
         action = np.concatenate([episode.action for episode in episodes])
         state = np.concatenate([episode.state for episode in episodes]).astype(np.float64)
         low, high = np.quantile(action, QUANTILES, axis=0)

@@ -1,4 +1,4 @@
-"""What a policy was trained with: the robot's observations and actions, and the tasks and their instructions."""
+"""Training data of a policy: the robot's observations and actions, and the tasks and their instructions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RobotSpec:
     """s per action."""
 
     def difference(self, expected: RobotSpec) -> str:
-        """How it differs from another, in words that follow a noun: "has cameras front, expected front, wrist"."""
+        """Differences from another, in words that follow a noun: "has cameras front, expected front, wrist"."""
         names = [field.name for field in dataclasses.fields(self)]
         pairs = [(name, getattr(self, name), getattr(expected, name)) for name in names]
         return "has " + "; ".join(f"{name} {_text(a)}, expected {_text(b)}" for name, a, b in pairs if a != b)

@@ -76,7 +76,7 @@ class FineTuningSession(VLASession):
 
         Args:
             run: Where the results go.
-            what: What is printed of the policy.
+            what: Name of the policy in messages.
             resume: Go on from the run's last checkpoint.
 
         Raises:

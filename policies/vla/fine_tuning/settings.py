@@ -3,64 +3,50 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from embodied import cli
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import BELOW_ONE, FRACTION, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 from policies.vla.model.config import SIZES, Head, Size, VLAConfig
 from policies.vla.settings import ClosedLoopSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class FineTuningConfig:
+class FineTuningConfig(Bounded):
     """Supervised fine-tuning on demonstrations."""
 
-    batch_size: int = 64
+    batch_size: Annotated[int, at_least(1)] = 64
     """Samples per gradient step."""
-    learning_rate: float = 5e-4
+    learning_rate: Annotated[float, POSITIVE] = 5e-4
     """Largest step size of Adam; it rises over `warmup` steps, then falls along half a cosine."""
-    warmup: int = 300
+    warmup: Annotated[int, NOT_NEGATIVE] = 300
     """Gradient steps, but at most a tenth of all."""
-    weight_decay: float = 1e-3
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-3
     """Share of each parameter that shrinks per step, times the learning rate."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Norm to which longer gradients are clipped."""
-    held_out: float = 0.1
+    held_out: Annotated[float, BELOW_ONE] = 0.1
     """Share of each task's episodes that are only for validation; of a single episode none is."""
-    validation_interval: int = 500
+    validation_interval: Annotated[int, at_least(1)] = 500
     """Gradient steps between two validations on held-out episodes."""
-    patience: int = 20
+    patience: Annotated[int, at_least(1)] = 20
     """Validations without a smaller error after which training ends."""
-    shift: int = 4
+    shift: Annotated[int, NOT_NEGATIVE] = 4
     """Random shift of images, pixels at most each way."""
-    first_steps: int = 0
+    first_steps: Annotated[int, NOT_NEGATIVE] = 0
     """Half of all samples are drawn from the first so many steps of their episodes, where a policy that is told
     something decides what it goes for; 0: from all steps alike."""
-    pointing: float = 1.0
+    pointing: Annotated[float, NOT_NEGATIVE] = 1.0
     """Weight of the loss of pointing at what the instruction is about, where the demonstrations tell where it is in the
     images, as those of python -m embodied.collect do; 0: without pointing."""
-    photometric: float = 0.0
+    photometric: Annotated[float, FRACTION] = 0.0
     """Share of images whose colours are augmented, too: by jitter, half of them by a random convolution instead."""
     bfloat16: bool | None = None
     """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "validation_interval", "patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in ("learning_rate", "max_grad_norm"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
-        for name in ("warmup", "weight_decay", "shift", "first_steps", "pointing"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be finite and 0 or more")
-        if not 0 <= self.photometric <= 1:
-            raise ValueError(f"photometric={self.photometric} must be between 0 and 1")
-        if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out={self.held_out} must be 0 or more and less than 1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +81,9 @@ class Settings(ClosedLoopSettings):
     """Gradient steps in all; fewer if held-out episodes say so. With --resume: to which training goes on, along the
     slow fall of the learning rate that so many steps would have had from the start."""
     image_encoder: cli.Rare[Path | None] = None
-    """Folder of a pretrained image encoder such as DINOv2 or SigLIP; by default one is trained from scratch."""
+    """Folder of a pretrained image encoder such as DINOv2 or SigLIP, frozen; by default one is trained from scratch."""
     text_encoder: cli.Rare[Path | None] = None
-    """Folder of a pretrained text encoder; by default one is trained from scratch."""
-    lora: cli.Rare[int] = 0
-    """Rank of the low-rank updates of pretrained encoders; 0: they stay as they are."""
+    """Folder of a pretrained text encoder, frozen; by default one is trained from scratch."""
     tasks: tuple[str, ...] = ()
     """Of the datasets', those to learn and to be tried on; by default all."""
     episodes_per_task: int = 0
@@ -122,7 +106,7 @@ class Settings(ClosedLoopSettings):
 LIMITS = ("steps",)
 """Settings that end a training."""
 NAME = "vla"
-"""What a run is called that is of no single task."""
+"""Name of a run that is of no single task."""
 
 
 def network_config(settings: Settings, keypoints: int = 0) -> VLAConfig:

@@ -28,7 +28,7 @@ class Block(nn.Module):
     def forward(self, tokens: Tensor, context: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """Tokens (B, n, width), which attend to themselves and to a normalised `context` (B, m, width).
 
-        `mask` (B, 1, 1, n + m) bool says which of both exist; None: all.
+        `mask` (B, 1, 1, n + m) bool marks those of both that exist; None: all.
         """
         own = self.norm1(tokens)
         everything = own if context is None else torch.cat([own, context], 1)

@@ -1,7 +1,7 @@
 """Pointing: heat maps of where in each image the things are that an instruction is about.
 
-Large policies are co-trained to localise objects (pi0.5, Black et al. 2025); CLIPort (Shridhar et al. 2021) picks where
-a heat map conditioned on words says. Labels come from a simulation (`Episode.keypoints`).
+Large policies are co-trained to localise objects (pi0.5, Black et al. 2025); CLIPort (Shridhar et al. 2021) picks the
+maximum of a heat map conditioned on words. Labels come from a simulation (`Episode.keypoints`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from embodied.core.instruction import check_instruction
 from embodied.errors import EmbodiedError, listing, reason
-from policies.vla.model.lora import adapt
 
 CONFIG, PREPROCESSOR, TOKENIZER = "config.json", "preprocessor_config.json", "tokenizer.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -26,7 +25,7 @@ def check_folder(folder: Path, needed: tuple[str, ...]) -> dict[str, dict[str, A
     """The JSON documents `needed` of a model's folder.
 
     Raises:
-        EmbodiedError: files are missing (it lists them), damaged, or ask for code of their own.
+        EmbodiedError: files are missing (it lists them), damaged, or require code of their own.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -78,8 +77,6 @@ class PretrainedPart:
     """JSON of the model's own configuration."""
     processing: str
     """JSON of how pictures are prepared, or of the tokenizer."""
-    rank: int = 0
-    """Rank of its low-rank updates (LoRA); 0: frozen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,34 +94,34 @@ class PretrainedFolders:
     images: Path | None = None
     text: Path | None = None
 
-    def parts(self, rank: int = 0) -> PretrainedParts:
-        """The encoders in the folders, with low-rank updates of a `rank`; 0: frozen.
+    def parts(self) -> PretrainedParts:
+        """The encoders in the folders, frozen.
 
         Raises:
             EmbodiedError: files are missing or want to run code.
         """
-        images = None if self.images is None else part_of_images(self.images, rank)
-        return PretrainedParts(images, None if self.text is None else part_of_text(self.text, rank))
+        images = None if self.images is None else part_of_images(self.images)
+        return PretrainedParts(images, None if self.text is None else part_of_text(self.text))
 
 
-def part_of_images(folder: Path, rank: int = 0) -> PretrainedPart:
+def part_of_images(folder: Path) -> PretrainedPart:
     """The image encoder in a folder.
 
     Raises:
         EmbodiedError: files are missing or want to run code.
     """
     found = check_folder(folder, (CONFIG, PREPROCESSOR))
-    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[PREPROCESSOR]), rank)
+    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[PREPROCESSOR]))
 
 
-def part_of_text(folder: Path, rank: int = 0) -> PretrainedPart:
+def part_of_text(folder: Path) -> PretrainedPart:
     """The text encoder in a folder; errors as of `part_of_images`."""
     found = check_folder(folder, (CONFIG, TOKENIZER))
-    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[TOKENIZER]), rank)
+    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[TOKENIZER]))
 
 
 class PretrainedImageEncoder(nn.Module):
-    """In place of `image_encoder.ImageEncoder`: the tokens of a frozen or LoRA-adapted image encoder."""
+    """In place of `image_encoder.ImageEncoder`: the tokens of a frozen image encoder."""
 
     mean: Tensor
     deviation: Tensor
@@ -137,7 +134,7 @@ class PretrainedImageEncoder(nn.Module):
         """
         super().__init__()
         processing = json.loads(part.processing)
-        self.model = _adapted(_tower(_model(part, folder), "vision_model"), part.rank)
+        self.model = _frozen(_tower(_model(part, folder), "vision_model"))
         config = self.model.config
         crop = processing.get("crop_size") or getattr(config, "image_size", 224)
         self.side = int(crop["height"] if isinstance(crop, dict) else crop)
@@ -147,7 +144,6 @@ class PretrainedImageEncoder(nn.Module):
         self.register_buffer("deviation", 255.0 * deviation[:, None, None], persistent=False)
         self.out = nn.Linear(config.hidden_size, width)
         self.condition = nn.Linear(width, width)
-        self._learns = part.rank > 0
 
     def token_count(self, resolution: tuple[int, int]) -> int:
         """Tokens of an image, whatever its resolution: it is resized."""
@@ -159,32 +155,29 @@ class PretrainedImageEncoder(nn.Module):
         """(B, tokens, width) from RGB (B, height, width, 3) uint8 and (B, width)."""
         images = (pixels.permute(0, 3, 1, 2).float() - self.mean) / self.deviation
         images = F.interpolate(images, (self.side, self.side), mode="bilinear", antialias=True)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self._learns):
+        with torch.no_grad():
             seen = self.model(pixel_values=images).last_hidden_state
         return self.out(seen) + self.condition(condition)[:, None]
 
 
 class PretrainedTextEncoder(nn.Module):
-    """In place of `text_encoder.HashedTextEncoder`: the mean token of a frozen or LoRA-adapted text encoder."""
+    """In place of `text_encoder.HashedTextEncoder`: the mean token of a frozen text encoder."""
 
     def __init__(self, part: PretrainedPart, folder: Path | None = None) -> None:
         """With the weights in `folder`, or untrained; errors as of `PretrainedImageEncoder`."""
         super().__init__()
-        self.model = _adapted(_tower(_model(part, folder), "text_model"), part.rank)
+        self.model = _frozen(_tower(_model(part, folder), "text_model"))
         self.size = int(self.model.config.hidden_size)
         self._tokenizer = _tokenizer(part.processing)
-        self._learns = part.rank > 0
         self._cache: dict[str, Tensor] = {}
 
     def forward(self, instructions: Sequence[str]) -> Tensor:
-        """(k, size) of k instructions; each is encoded once, unless the encoder learns.
+        """(k, size) of k instructions; each is encoded once.
 
         Raises:
             EmbodiedError: one is empty or too long.
         """
         texts = [check_instruction(text) for text in instructions]
-        if self._learns:
-            return torch.stack([self._encode(text) for text in texts])
         with torch.no_grad():
             for text in texts:
                 if text not in self._cache:
@@ -197,9 +190,9 @@ class PretrainedTextEncoder(nn.Module):
         return self.model(input_ids=ids).last_hidden_state[0].mean(0)
 
 
-def _adapted(model: Any, rank: int) -> Any:
-    """Frozen, or with low-rank updates of `rank`; without dropout."""
-    return (adapt(model, rank) if rank else model.requires_grad_(False)).eval()
+def _frozen(model: Any) -> Any:
+    """Without gradients and dropout."""
+    return model.requires_grad_(False).eval()
 
 
 def _tower(model: Any, name: str) -> nn.Module:
@@ -225,7 +218,7 @@ def _model(part: PretrainedPart, folder: Path | None) -> nn.Module:
 
 
 def _transformers() -> Any:
-    """The library `transformers`, told before its import that there is no network.
+    """The library `transformers`, set before its import to use no network.
 
     Raises:
         EmbodiedError: it is not installed.

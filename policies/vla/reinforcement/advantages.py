@@ -1,4 +1,4 @@
-"""What policy-gradient updates need from an advantage estimator; `grpo.py` and `ppo.py` are the two."""
+"""Interface of advantage estimators for policy-gradient updates; `grpo.py` and `ppo.py` are the two."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def group_mean(score: Tensor, group: Tensor) -> Tensor:
 
 
 def group_std(score: Tensor, group: Tensor) -> Tensor:
-    """(E,) the unbiased standard deviation of scores within each episode's group; 0 of a single episode."""
+    """(E,) the unbiased standard deviation of scores within each episode's group; 0 for a single episode."""
     count = torch.bincount(group)
     squares = torch.bincount(group, (score - group_mean(score, group)).square())
     return (squares / (count - 1).clamp(min=1)).sqrt()[group]

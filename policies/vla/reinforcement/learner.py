@@ -261,7 +261,7 @@ def require_tokens(policy: VLAPolicy, what: str = "the policy") -> None:
     """Check that a policy's actions have probabilities.
 
     Raises:
-        EmbodiedError: they have none; says how to train one whose have.
+        EmbodiedError: they have none; with advice on training one that has them.
     """
     if (head := policy.network.config.head) is not Head.TOKENS:
         raise EmbodiedError(

@@ -28,7 +28,7 @@ class RolloutTask:
     env: SeededVecEnv
     """N environments, with the policy's cameras."""
     instructions: tuple[str, ...]
-    """That a policy may be given."""
+    """Instructions that a policy may be given."""
     horizon: int
     """Control steps within which the task is to be solved."""
     hold: int = 1
@@ -208,7 +208,7 @@ def token_head(policy: VLAPolicy) -> TokenHead:
 
 
 class Outcomes:
-    """What the running episodes of N environments came to: see `RolloutBatch`."""
+    """Results of the running episodes of N environments: see `RolloutBatch`."""
 
     def __init__(self, task: RolloutTask, device: torch.device) -> None:
         count = task.env.num_envs

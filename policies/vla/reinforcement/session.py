@@ -84,7 +84,7 @@ class RLSession(VLASession):
 
     @property
     def share_done(self) -> float:
-        """How much of the training is done, 0 to 1."""
+        """Share of the training that is done, 0 to 1."""
         settings, learner = self.settings, self.learner
         shares = (
             (learner.iterations, settings.iterations),
@@ -159,7 +159,7 @@ class RLSession(VLASession):
         )
 
     def _report(self, run: Run, rows: Rows) -> None:
-        """Print what was reached, and what to type next."""
+        """Print the results, and the next commands."""
         learner = self.learner
         result: dict[str, Any] = {
             "task": run.task,

@@ -6,10 +6,12 @@ import dataclasses
 import math
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 from policies.vla.settings import ClosedLoopSettings
 
 LIMITS = ("iterations", "steps", "minutes")
@@ -17,7 +19,7 @@ LIMITS = ("iterations", "steps", "minutes")
 
 
 class RLAlgorithm(StrEnum):
-    """How advantages are estimated."""
+    """Estimator of advantages."""
 
     GRPO = "grpo"
     """Relative to other episodes from the same initial state (SimpleVLA-RL, Li et al. 2025)."""
@@ -26,71 +28,59 @@ class RLAlgorithm(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class RLConfig:
+class RLConfig(Bounded):
     """Rollouts, and gradient steps on them. The defaults are those with which a policy of 3.2 M parameters, from one
     demonstration of each task, improved the most (docs/vla.md); where they differ from SimpleVLA-RL's, it is said."""
 
-    groups: int = 4
+    groups: Annotated[int, at_least(1)] = 4
     """Initial states of each task in a round of episodes."""
-    group_size: int = 8
+    group_size: Annotated[int, at_least(2)] = 8
     """Episodes from each initial state; with PPO every episode has its own, and there are as many."""
-    rounds: int = 1
+    rounds: Annotated[int, at_least(1)] = 1
     """Most rounds of an iteration: GRPO drops groups whose episodes all end alike, and draws others until as many are
     kept as one round holds. SimpleVLA-RL draws until there are enough; with partial credit few groups end alike at
     first."""
-    horizon: int = 150
+    horizon: Annotated[int, NOT_NEGATIVE] = 150
     """Control steps within which a task is to be solved; 0: as long as its episodes are. Failures last that long."""
-    hold: float = 0.0
+    hold: Annotated[float, NOT_NEGATIVE] = 0.0
     """s for which a task is to stay solved, so that what is reached and lost again is no success; episodes then need a
     longer `horizon`. 0: success counts at once, as in SimpleVLA-RL."""
-    partial_credit: float = 0.5
+    partial_credit: Annotated[float, FRACTION] = 0.5
     """Return of a failed episode for its largest progress, as a share of a success; 0: nothing, as in SimpleVLA-RL. For
     tasks whose reward has a known maximum, as those of manipulation."""
-    temperature: float = 1.2
+    temperature: Annotated[float, POSITIVE] = 1.2
     """Divides logits, in rollouts and in updates. SimpleVLA-RL's is 1.6. Less for a policy whose fine-tuning was cut
     short: it is unsure of its tokens, and every number of eight actions sampled by itself shakes the hand. More for one
     that is sure: episodes that all end alike teach nothing."""
-    learning_rate: float = 2e-4
+    learning_rate: Annotated[float, POSITIVE] = 2e-4
     """Largest step size of Adam. SimpleVLA-RL's is 5e-6, for a network of 7 billion parameters."""
-    warmup: int = 20
+    warmup: Annotated[int, NOT_NEGATIVE] = 20
     """Gradient steps over which it rises from 0: Adam's first step is a full one, whatever the gradient."""
-    epochs: int = 2
+    epochs: Annotated[int, at_least(1)] = 2
     """Passes over the decisions of an iteration."""
-    minibatch: int = 512
+    minibatch: Annotated[int, at_least(1)] = 512
     """Decisions per gradient step."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Norm to which longer gradients are clipped."""
     clip_low: float = 0.2
-    """How far a token's probability may fall within an update, as a share."""
+    """Largest fall of a token's probability within an update, as a share."""
     clip_high: float = 0.28
-    """How far it may rise."""
+    """Largest rise of it."""
     bfloat16: bool | None = None
     """Compute in bfloat16 while the weights stay float32; by default where the processor has instructions for it."""
-    gamma: float = 0.99
+    gamma: Annotated[float, FRACTION] = 0.99
     """PPO: discount per decision, so that sooner is better."""
-    lam: float = 0.95
+    lam: Annotated[float, FRACTION] = 0.95
     """PPO: lambda of GAE."""
-    critic_learning_rate: float = 1e-3
+    critic_learning_rate: Annotated[float, POSITIVE] = 1e-3
     """PPO: step size of the critic's Adam."""
-    critic_epochs: int = 4
+    critic_epochs: Annotated[int, at_least(1)] = 4
     """PPO: passes of the critic over the decisions of an iteration."""
-    critic_warmup: int = 3
+    critic_warmup: Annotated[int, NOT_NEGATIVE] = 3
     """PPO: iterations in which only the critic learns."""
 
     def __post_init__(self) -> None:
-        least = {"groups": 1, "group_size": 2, "rounds": 1, "horizon": 0, "epochs": 1, "minibatch": 1}
-        least |= {"critic_epochs": 1, "critic_warmup": 0, "warmup": 0}
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
-        for name in ("temperature", "learning_rate", "max_grad_norm", "critic_learning_rate"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be finite and more than 0")
-        if not 0 <= self.hold < math.inf:
-            raise ValueError(f"hold={self.hold} must be finite and at least 0, s")
-        for name in ("gamma", "lam", "partial_credit"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be 0 to 1")
+        super().__post_init__()
         if not (0 < self.clip_low < 1 and 0 < self.clip_high < math.inf):
             raise ValueError(f"clip_low={self.clip_low} clip_high={self.clip_high}: expected 0 < low < 1 and 0 < high")
 

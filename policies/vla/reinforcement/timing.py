@@ -1,4 +1,4 @@
-"""Where the wall time of reinforcement learning goes."""
+"""Wall time of reinforcement learning, by phase."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def written(golden: GoldenPlans) -> bytes:
 
 
 def read(data: bytes, planner: Planner, contract: Contract) -> GoldenPlans:
-    """What `written` wrote; a `ValueError` where it holds anything but the contract's inputs and finite chunks."""
+    """Parse what `written` wrote; a `ValueError` unless it holds just the contract's inputs and finite chunks."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

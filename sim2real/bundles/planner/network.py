@@ -19,17 +19,17 @@ from embodied.core.instruction import MAX_WORDS
 from embodied.core.task import Task
 from embodied.errors import UnknownNameError
 from embodied.math import transforms
-from policies.off_policy.svea.network import PixelObservation
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.networks.pixels import PixelObservation
+from policies.pixel_policy import PixelPolicy
 from policies.vla.model.text_encoder import HashedTextEncoder
 from policies.vla.policy import VLAPolicy
-from sim2real.bundles.network import ExportError
-from sim2real.bundles.onnx_check import onnx_package
+from sim2real.bundles.files import ExportError
 from sim2real.bundles.planner.golden import CHUNK, COUNT, OBSERVATION, TOKENS, GoldenPlans, shapes
 from sim2real.bundles.planner.runtime import tokens_of
 from sim2real.cameras.mujoco_camera import MUJOCO_TO_OPENCV
 from sim2real.contract.contract import Contract
 from sim2real.contract.planner import Planner, PolicyCamera, Words
+from sim2real.graphs.onnx_check import onnx_package
 
 NGRAMS = 32  # of a word: words of up to 31 letters
 CANDIDATES = 8  # inputs tried for each golden one
@@ -117,7 +117,7 @@ DTYPES: Mapping[type, torch.dtype] = {np.uint8: torch.uint8, np.float32: torch.f
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
-    """A serialised model that says these things."""
+    """A serialised model with this metadata."""
     onnx = onnx_package()
     model = onnx.load_model_from_string(data)
     onnx.helper.set_model_props(model, dict(metadata))
@@ -157,7 +157,7 @@ class _PixelNetwork(nn.Module):
 
 
 def of_vla(policy: VLAPolicy, task: Task[Any], name: str) -> PlannerNetwork:
-    """That of a vision-language-action policy."""
+    """Planner network of a vision-language-action policy."""
     encoder, noisy = policy.network.text_encoder, policy.network.head.noise_shape is not None
     if not isinstance(encoder, HashedTextEncoder):
         raise ExportError("the policy's text encoder is pretrained, whose tokens have no translation")
@@ -172,7 +172,7 @@ def of_vla(policy: VLAPolicy, task: Task[Any], name: str) -> PlannerNetwork:
 
 
 def of_pixels(policy: PixelPolicy, task: Task[Any], name: str) -> PlannerNetwork:
-    """That of a policy from pixels."""
+    """Planner network of a policy from pixels."""
     del name
     cameras = cameras_of(task, policy.groups.cameras, policy.groups.resolution)
     planner = Planner(cameras, 1, 1, False, None)

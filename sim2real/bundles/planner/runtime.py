@@ -20,7 +20,7 @@ def tokens_of(instruction: str, words: Words) -> np.ndarray:
     """(words, ngrams) int64 of an instruction; empty: the default one.
 
     Raises:
-        EmbodiedError: it is too long, or says nothing.
+        EmbodiedError: it is too long, or has no words.
     """
     text = check_instruction(instruction or words.instructions[0])
     ids = word_ids(text, words.buckets)
@@ -56,17 +56,17 @@ class PlannerRuntime:
         Args:
             images: Camera -> (height, width, 3) uint8, RGB.
             observation: (n,) of the control step.
-            instruction: What it is told; empty: its default.
+            instruction: What it shall do; empty: its default.
 
         Raises:
-            EmbodiedError: an image is missing or of another shape or type, or the instruction is none that it takes.
+            EmbodiedError: an image is missing or of another shape or type, or the instruction does not fit.
         """
         given = {f"{IMAGE}{camera.name}": self._image(images, camera.name) for camera in self.planner.cameras}
         given[OBSERVATION] = np.asarray(observation, np.float32)
         if self.planner.words is not None:
             given[TOKENS] = self._tokens(instruction, self.planner.words)
         elif instruction:
-            raise EmbodiedError(f"instruction '{instruction}': this policy is told nothing")
+            raise EmbodiedError(f"instruction '{instruction}': this policy takes none")
         if self.planner.noise:
             given[NOISE] = self._rng.standard_normal(self._shapes[NOISE][0]).astype(np.float32)
         return self.run(given)

@@ -1,4 +1,4 @@
-"""Images of a simulated robot's cameras, drawn when somebody looks at them."""
+"""Images of a simulated robot's cameras, drawn when they are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Photographer:
 
     @classmethod
     def of(cls, task: Task[Any], planner: Planner | None) -> Photographer | None:
-        """None of a policy that does not see."""
+        """None for a policy that does not see."""
         return None if planner is None else cls(task, planner)
 
     def beside(self, readings: Mapping[str, np.ndarray], world: World, state: Any) -> Mapping[str, np.ndarray]:

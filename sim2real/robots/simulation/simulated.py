@@ -2,9 +2,9 @@
 
 Time is either real (physics follows the computer's clock) or simulated (physics waits for the policy; then a run is a
 function of its seed). The robot is held in its starting pose until the first command reaches it. It measures when it is
-asked, as robots with a request and a reply per cycle do; a reply that is lost leaves the policy with the one before.
+read, as robots with a request and a reply per cycle do; a reply that is lost leaves the policy with the one before.
 
-Of a team there is a robot for each member, all in one simulation and each with its own losses and latency. Their loops
+A team has a robot for each member, all in one simulation and each with its own losses and latency. Their loops
 share a simulated clock, and all are held until the last one's first command has arrived.
 """
 
@@ -29,7 +29,7 @@ from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
 from sim2real.robots.simulation.lockstep import Lockstep
 from sim2real.robots.simulation.mismatch import ModelMismatch
-from sim2real.robots.simulation.robot_models import RobotModel, model_of
+from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.task_evaluator import TaskEvaluator
 
 LONGEST = 1.0  # s, latency
@@ -90,7 +90,7 @@ class Simulation:
 
     def __init__(self, contract: Contract, engine: str, options: SimulatedOptions) -> None:
         self.options, self.mismatch = options, options.model_mismatch(len(contract.joints))
-        self.model: RobotModel = model_of(contract, self.mismatch, options.robot_file)
+        self.model = RobotModel(contract, self.mismatch, options.robot_file)
         if self.model.agents > 1 and options.realtime:
             raise EmbodiedError(
                 f"'{contract.task}' is a team of {self.model.agents}, rehearsed in simulated time only: --no-realtime"
@@ -140,7 +140,7 @@ class Simulation:
 
     @property
     def world(self) -> World:
-        """The physical state now, whatever sensors say."""
+        """The physical state now, without sensors."""
         return self._world
 
     @property
@@ -149,13 +149,13 @@ class Simulation:
         return self._worlds[0][0]
 
     def measure(self, robot: int, rng: np.random.Generator) -> Measurement:
-        """What a robot's sensors say now."""
+        """Readings of a robot's sensors."""
         taken, world = self._worlds[0]
         evaluated = None if self._evaluator is None else self._evaluator.state
         return self.model.measure(world, taken, rng, self.options.noise, evaluated, robot)
 
     def prepare(self, command: np.ndarray) -> None:
-        """Compile the task's evaluation under a command; of a team, one of its robots is asked to."""
+        """Compile the task's evaluation under a command; in a team, one of its robots does it."""
         task, with_command = self.model.commanded(command)
         self._prepared = TaskEvaluator(task, with_command, self._world, self.model.state)
 
@@ -199,7 +199,7 @@ class SimulatedRobot(Robot):
         self.options, self.mismatch, self.model = simulation.options, simulation.mismatch, simulation.model
         self.in_place = self.model.in_place
         self.target: np.ndarray | None = None
-        """The newest one that has arrived; None of a robot that is damped."""
+        """The newest one that has arrived; None for a robot that is damped."""
         self.commanded = False
         """Whether any has."""
         self._rng = np.random.default_rng([self.options.seed, 2, *([number] if number else [])])

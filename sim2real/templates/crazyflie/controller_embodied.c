@@ -20,149 +20,69 @@
 #error "this firmware states no THRUST_MAX (N per rotor at full power); see platform_defaults.h"
 #endif
 
-enum { STEPS_PER_ACTION = RATE_MAIN_LOOP / POLICY_RATE_HZ };
-
-struct vector {
-    float x, y, z;
-};
-
-struct moment {
-    float w, x, y, z;       /* attitude, body to world */
-    struct vector gyro;     /* rad/s, body */
-    struct vector position; /* m, world */
-    struct vector velocity; /* m/s, world */
-    struct vector command;  /* m, world */
-};
+enum { STEPS_PER_ACTION = RATE_MAIN_LOOP / (int)POLICY_RATE_HZ };
 
 static const float rad_per_deg = 0.017453293f;
-static const struct vector command_low = $command_low;   /* m, smallest in training */
-static const struct vector command_high = $command_high; /* m, largest in training */
-static const struct vector lowest = $lowest;   /* m, where it may be */
-static const struct vector highest = $highest; /* m */
+static const float command_low[3] = $command_low;   /* m, smallest in training */
+static const float command_high[3] = $command_high; /* m, largest in training */
+static const float lowest[3] = $lowest;   /* m, where it may be */
+static const float highest[3] = $highest; /* m */
 static const float least_up = $least_up; /* cosine of the largest tilt */
+/* N = linear n + square n^2, thrust of a rotor whose target is n $unit, as in training */
+static const float linear[POLICY_TARGETS] = $linear;
+static const float square[POLICY_TARGETS] = $square;
 
 static uint8_t enable;  /* what the operator wants */
 static uint8_t active;  /* the policy flies */
-static uint8_t tripped; /* it gave up; 1: observation, 2: action, 3: left its space, 4: tilted too far */
-static float observation[POLICY_OBSERVATIONS];
+static uint8_t tripped; /* it gave up; 1: input, 2: target, 3: left its space, 4: tilted too far */
+static struct policy_input input;
+static struct policy_state memory;
 static float action[POLICY_ACTIONS];
-static float target[POLICY_ACTIONS]; /* N */
-
-static struct vector difference(struct vector a, struct vector b)
-{
-    const struct vector result = {a.x - b.x, a.y - b.y, a.z - b.z};
-
-    return result;
-}
+static float target[POLICY_TARGETS];
+static float thrust[POLICY_TARGETS]; /* N */
 
 static float bounded(float value, float low, float high)
 {
     return value < low ? low : value > high ? high : value;
 }
 
-/* A world vector in the body's frame (Diebel, "Representing attitude", 2006, equation 125). */
-static struct vector to_body(const struct moment *now, struct vector v)
+static int leaves_space(const state_t *state)
 {
-    const float ax = -now->x;
-    const float ay = -now->y;
-    const float az = -now->z;
-    const float cx = 2.0f * (ay * v.z - az * v.y);
-    const float cy = 2.0f * (az * v.x - ax * v.z);
-    const float cz = 2.0f * (ax * v.y - ay * v.x);
-    struct vector turned;
+    const float place[3] = {state->position.x, state->position.y, state->position.z};
+    const float x = state->attitudeQuaternion.x;
+    const float y = state->attitudeQuaternion.y;
 
-    turned.x = v.x + now->w * cx + ay * cz - az * cy;
-    turned.y = v.y + now->w * cy + az * cx - ax * cz;
-    turned.z = v.z + now->w * cz + ax * cy - ay * cx;
-    return turned;
-}
-
-/* Appends a value to the steps that a term remembers; the first value fills all of them. */
-static void remember(float *past, const float *value, int size, int history)
-{
-    const int total = size * history;
-
-    for (int i = 0; i < total; i++) {
-        past[i] = active && i + size < total ? past[i + size] : value[i % size];
+    for (int i = 0; i < 3; i++) {
+        if (place[i] < lowest[i] || place[i] > highest[i]) {
+            return 3;
+        }
     }
+    return 1.0f - 2.0f * (x * x + y * y) < least_up ? 4 : 0;
 }
 
-static void remember_vector(float *past, struct vector v, int history)
+static void measure(const setpoint_t *setpoint, const sensorData_t *sensors, const state_t *state)
 {
-    const float value[3] = {v.x, v.y, v.z};
+    const float command[3] = {setpoint->position.x, setpoint->position.y, setpoint->position.z};
 
-    remember(past, value, 3, history);
-}
-
-static void observe(const struct moment *now)
-{
-    const struct vector nothing = {0.0f, 0.0f, 0.0f};
-    const struct vector up = {0.0f, 0.0f, 1.0f};
-    const struct vector body_up = to_body(now, up);
-    const struct vector to_command = to_body(now, difference(now->command, now->position));
-
-    /* Not every policy reads all of them. */
-    (void)nothing;
-    (void)body_up;
-    (void)to_command;
-
-$terms
-}
-
-static int leaves_space(const struct moment *now)
-{
-    const struct vector p = now->position;
-    const float up = 1.0f - 2.0f * (now->x * now->x + now->y * now->y);
-
-    if (p.x < lowest.x || p.y < lowest.y || p.z < lowest.z || p.x > highest.x || p.y > highest.y || p.z > highest.z) {
-        return 3;
-    }
-    return up < least_up ? 4 : 0;
-}
-
-static struct moment measure(const setpoint_t *setpoint, const sensorData_t *sensors, const state_t *state)
-{
-    struct moment now;
-
-    now.w = state->attitudeQuaternion.w;
-    now.x = state->attitudeQuaternion.x;
-    now.y = state->attitudeQuaternion.y;
-    now.z = state->attitudeQuaternion.z;
-    now.gyro.x = sensors->gyro.x * rad_per_deg;
-    now.gyro.y = sensors->gyro.y * rad_per_deg;
-    now.gyro.z = sensors->gyro.z * rad_per_deg;
-    now.position.x = state->position.x;
-    now.position.y = state->position.y;
-    now.position.z = state->position.z;
-    now.velocity.x = state->velocity.x;
-    now.velocity.y = state->velocity.y;
-    now.velocity.z = state->velocity.z;
-    now.command.x = bounded(setpoint->position.x, command_low.x, command_high.x);
-    now.command.y = bounded(setpoint->position.y, command_low.y, command_high.y);
-    now.command.z = bounded(setpoint->position.z, command_low.z, command_high.z);
-    return now;
-}
-
-static void start(void)
-{
-    for (int i = 0; i < POLICY_ACTIONS; i++) {
-        action[i] = 0.0f;
+    (void)sensors; /* not every policy reads the gyro */
+$measured
+    for (int i = 0; i < 3; i++) {
+        input.$command[i] = bounded(command[i], command_low[i], command_high[i]);
     }
 }
 
 /* One step of the policy; 0, or why it gave up. */
-static int step(const struct moment *now)
+static int step(const state_t *state)
 {
-    const int why = leaves_space(now);
+    const int why = leaves_space(state);
 
     if (why != 0) {
         return why;
     }
     if (!active) {
-        start();
+        policy_begin(&input, &memory);
     }
-    observe(now);
-    return policy_step(observation, action, target);
+    return policy_step(&input, &memory, action, target);
 }
 
 static bool wanted(const setpoint_t *setpoint)
@@ -176,22 +96,22 @@ void controllerOutOfTreeInit(void)
     enable = 0;
     active = 0;
     tripped = 0;
-    start();
     controllerPidInit();
 }
 
 bool controllerOutOfTreeTest(void)
 {
-    /* The policy must give what it gives for zeros; the flash may be damaged. */
-    const float zeros[POLICY_OBSERVATIONS] = {0.0f};
+    /* The policy must give what it gave where it was exported; the flash may be damaged. */
     const float expected[POLICY_ACTIONS] = $expected;
     const float tolerance = 1e-4f;
-    bool right = policy_step(zeros, action, target) == POLICY_OK;
+    bool right;
 
+$golden
+    policy_begin(&input, &memory);
+    right = policy_step(&input, &memory, action, target) == POLICY_OK;
     for (int i = 0; i < POLICY_ACTIONS; i++) {
         right = right && action[i] - expected[i] < tolerance && expected[i] - action[i] < tolerance;
     }
-    start();
     return right && controllerPidTest();
 }
 
@@ -202,9 +122,8 @@ void controllerOutOfTree(control_t *control, const setpoint_t *setpoint, const s
         tripped = 0;
     }
     if (wanted(setpoint) && stabilizerStep % STEPS_PER_ACTION == 0) {
-        const struct moment now = measure(setpoint, sensors, state);
-
-        tripped = (uint8_t)step(&now);
+        measure(setpoint, sensors, state);
+        tripped = (uint8_t)step(state);
         active = tripped == 0 ? 1 : active;
     }
     if (active && !wanted(setpoint)) {
@@ -217,8 +136,9 @@ void controllerOutOfTree(control_t *control, const setpoint_t *setpoint, const s
         return;
     }
     control->controlMode = controlModeForce;
-    for (int i = 0; i < POLICY_ACTIONS; i++) {
-        control->normalizedForces[i] = bounded(target[i] / THRUST_MAX, 0.0f, 1.0f);
+    for (int i = 0; i < POLICY_TARGETS; i++) {
+        thrust[i] = (linear[i] + square[i] * target[i]) * target[i];
+        control->normalizedForces[i] = bounded(thrust[i] / THRUST_MAX, 0.0f, 1.0f);
     }
 }
 
@@ -229,8 +149,8 @@ PARAM_GROUP_STOP(embodied)
 LOG_GROUP_START(embodied)
 LOG_ADD(LOG_UINT8, active, &active)
 LOG_ADD(LOG_UINT8, tripped, &tripped)
-LOG_ADD(LOG_FLOAT, thrust1, &target[0])
-LOG_ADD(LOG_FLOAT, thrust2, &target[1])
-LOG_ADD(LOG_FLOAT, thrust3, &target[2])
-LOG_ADD(LOG_FLOAT, thrust4, &target[3])
+LOG_ADD(LOG_FLOAT, thrust1, &thrust[0])
+LOG_ADD(LOG_FLOAT, thrust2, &thrust[1])
+LOG_ADD(LOG_FLOAT, thrust3, &thrust[2])
+LOG_ADD(LOG_FLOAT, thrust4, &thrust[3])
 LOG_GROUP_STOP(embodied)

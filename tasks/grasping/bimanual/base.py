@@ -68,7 +68,7 @@ class FloatingHandsConfig:
     noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
     vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
+    """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
@@ -178,7 +178,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
 
     @abc.abstractmethod
     def start_ranges(self) -> tuple[Range, ...]:
-        """What the variation `start` draws."""
+        """Ranges that the variation `start` draws from."""
 
     def initial_hands(self, bases: Array, targets: Array) -> HandsState:
         """Hands at rest: base_pos (k, 6) m and rad, servo targets (k, m) rad."""
@@ -204,7 +204,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
         return pos, quat_multiply(turn, jnp.asarray(found.quat))
 
     def move(self, world: World, state: HandsState, action: Array) -> tuple[Array, HandsState]:
-        """Controls (nu,) that follow an action, and what to remember of it."""
+        """Controls (nu,) that follow an action, and the next state."""
         rows = action.reshape(len(self.mounts), -1)
         dt = self.timing.control_dt
         at = world.qpos[self.base_qpos]
@@ -245,7 +245,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
         )
 
     def sense(self, world: World, key: Array) -> tuple[Readings, Readings]:
-        """What is seen of hands and object, without and with noise.
+        """Readings of hands and object, without and with noise.
 
         joint_pos (k n) rad, base_pos (6 k) m and rad, touch (1 of each fingertip) log of 1 + N; along the world's axes
         object_pos (3 k) m from each palm, object_linvel (3) m/s; and object_quat (4) wxyz.
@@ -284,7 +284,7 @@ class FloatingHandsTask(Task[M], Generic[M]):
         return dict(zip(terms, jnp.split(group[: ends[-1]], ends[:-1]), strict=True))
 
     def privileged(self, world: World, clean: Readings) -> Readings:
-        """What only the critic sees, without noise.
+        """Readings that only the critic sees, without noise.
 
         clean_joint_pos (k n) rad, joint_vel (k n) rad/s, base_vel (6 k) m/s and rad/s, tips (3 of each finger) m
         from the object, touch_pads (1 of each) log of 1 + N, clean_object_pos (3 k) m from the palms,

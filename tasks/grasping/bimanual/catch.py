@@ -40,7 +40,7 @@ WAIT = 0.1  # s before the throw
 SWING = 0.175  # s of it
 THROW = (1.15, 1.25)  # m/s, sideways and up: 1.7 m/s in all
 OPENING = 0.05  # s after which the fingers open: they are out of the way when the hand is at full speed
-FOLLOW = 12.0  # 1/s, how fast the catcher makes up for what the ball would miss it by
+FOLLOW = 12.0  # 1/s, speed of the catcher over the distance by which the ball would miss it
 MATCH = 0.6  # share of the ball's own speed sideways that the catcher takes on
 MATCH_FOR = 0.12  # s before it lands
 YIELD = 0.5  # m/s down
@@ -53,11 +53,11 @@ class Weights:
     """Weights of the reward terms, per second."""
 
     aim: float = 2.0
-    """How near to the catcher's palm the ball passes if it flies on as it does now, in [0, 1]."""
+    """Closeness of the ball's path, if it flies on as now, to the catcher's palm, in [0, 1]."""
     flying: float = 10.0
     """The same while it flies free, before it was caught."""
     near: float = 1.0
-    """How near to the catcher's palm the ball is, in [0, 1]."""
+    """Closeness of the ball to the catcher's palm, in [0, 1]."""
     caught: float = 10.0
     """The ball flew and rests in the catcher."""
     lost: float = -40.0
@@ -80,7 +80,7 @@ class TaskState:
     """State of an episode beside the world."""
 
     hands: HandsState
-    """Of both hands."""
+    """State of both hands."""
     time: Array
     """() s since the start."""
     flight: Array
@@ -198,7 +198,7 @@ class Catch(FloatingHandsTask[TaskState]):
 
 
 def landing(ball: Array, speed: Array) -> tuple[Array, Array]:
-    """Where a ball comes down, (2,) m from a palm, and when, () s, if nothing is in its way.
+    """Landing point of a ball, (2,) m from a palm, and time until then, () s, if nothing is in its way.
 
     `ball`: (3,) m, its centre from the palm, and `speed`: (3,) m/s, along the world's axes. A ball that lies in a palm
     is down already.

@@ -57,9 +57,9 @@ class Weights:
     goal: float = 2.0
     """Closeness to the goal, exp(-.2 (alpha d + angle)): Bi-DexHands' reward, with an alpha of 50 per m."""
     reach: float = 1.0
-    """How near the taker's palm is to the place where it should hold the baton, in [0, 1]."""
+    """Closeness of the taker's palm to the place where it should hold the baton, in [0, 1]."""
     grasp: float = 1.0
-    """How many of the taker's fingertips touch, in [0, 1], counted once its palm is there."""
+    """Share of the taker's fingertips that touch, in [0, 1], counted once its palm is there."""
     passed: float = 4.0
     """The taker holds the baton, the giver does not touch it."""
     rest: float = 4.0
@@ -84,7 +84,7 @@ class TaskState:
     """State of an episode beside the world."""
 
     hands: HandsState
-    """Of both hands."""
+    """State of both hands."""
     goal: Array
     """(3,) m, world frame, of the baton's middle."""
     time: Array
@@ -207,7 +207,7 @@ class HandOver(FloatingHandsTask[TaskState]):
         return {"goal": state.goal + jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
-        """Over the free end, down, close, let go, carry: by the clock, led by what is seen of the baton."""
+        """Over the free end, down, close, let go, carry: by the clock, guided by the baton's observed pose."""
         seen, time = self.split_terms(observation["policy"], SEEN), state.time
         above = CONTACT + jnp.where(time < DESCEND, ABOVE, 0.0)
         place = seen["object_pos"][3:] + TAKE_AT * seen["axis"] + above * jnp.array([0.0, 0.0, 1.0])

@@ -63,7 +63,7 @@ class Weights:
     reached: float = 100.0
     """Once for every command that is fulfilled: so, one control step of it."""
     slip: float = -1.0
-    """How far the bottle has turned in the hand, rad."""
+    """Turn of the bottle in the hand, rad."""
     lost: float = -40.0
     """Once, when the bottle is dropped or slipped: so, one control step of it."""
     action_rate: float = -0.01
@@ -84,7 +84,7 @@ class TaskState:
     """State of an episode beside the world."""
 
     hands: HandsState
-    """Of the hand."""
+    """State of the hand."""
     command: Array
     """() rad, the angle between the bottle's axis and the vertical."""
     stayed: Array
@@ -218,7 +218,7 @@ class Pour(FloatingHandsTask[TaskState]):
         return _tilt(_axis(world["object_quat"]))[None]
 
     def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Where the bottle's mouth would be at the commanded angle, tilted to the left of the hand."""
+        """Place of the bottle's mouth at the commanded angle, tilted to the left of the hand."""
         direction = jnp.stack([jnp.zeros(()), jnp.sin(state.command), jnp.cos(state.command)])
         return {"goal": world["object_pos"] + jnp.array([[0.1], [0.12], [0.14]]) * direction}
 

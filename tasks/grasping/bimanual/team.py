@@ -31,7 +31,7 @@ class TwoHands(SplitRobot[Any]):
         return type(self).__name__
 
     def observe(self, world: World, state: Any, key: Array) -> Observation:
-        """What the task of both hands observes, the same for either, and `agent` (2), 1 at the agent's place.
+        """Observation of the task of both hands, the same for either, and `agent` (2), 1 at the agent's place.
 
         `policy`, with noise: joint_pos rad, base_pos m and rad, touch (1 of each fingertip) log of 1 + N, object_pos
         (6) m from either palm, the last action of both hands; of a ball object_linvel (3) m/s, of a baton axis (3) and

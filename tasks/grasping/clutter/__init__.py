@@ -1,1 +1,1 @@
-"""Clutter: what stands before what, and what has to go first."""
+"""Clutter: obstruction between objects, and their removal."""

@@ -27,7 +27,7 @@ DIRECTIONS = 8  # from the middle, in which room for an object is looked for
 
 @dataclasses.dataclass(frozen=True)
 class Arrangement:
-    """How objects are brought together."""
+    """Spacing and poses of objects."""
 
     gap: tuple[float, float] = (0.004, 0.03)
     """m, range of the room left around each object."""
@@ -47,7 +47,7 @@ class Arrangement:
 def arrange_objects(
     items: Sequence[ObjectSpec], how: Arrangement, random: np.random.Generator
 ) -> tuple[PlacedObject, ...]:
-    """Where the objects are put down or dropped, in the order given; nothing has moved yet."""
+    """Poses in which the objects are put down or dropped, in the order given; nothing has moved yet."""
     placed: list[PlacedObject] = []
     taken: list[np.ndarray] = []
     top = 0.0

@@ -89,7 +89,7 @@ class Cell:
         return dataclasses.replace(view, pos=(x, y, z), fovy=fovy, **size)
 
     def objects(self) -> dict[str, PlacedObject]:
-        """What is on the table, in the arm's world."""
+        """Objects on the table, in the arm's world."""
         found = {}
         for name, entry in zip(self.scene.names, self.scene.objects, strict=True):
             if name not in self._aside:

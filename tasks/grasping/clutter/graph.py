@@ -1,8 +1,8 @@
 """The obstruction graph: which objects stand before which, as a camera sees them.
 
 After UNOGrasp (arXiv:2511.23186): a directed graph with an edge from each object to every object that obstructs it,
-weighted by how much of it that one hides. What must be removed before a target can be grasped are the nodes that the
-target reaches; those among them that nothing obstructs can be removed now.
+weighted by how much of it that one hides. The nodes that the target reaches must be removed before it can be grasped;
+those among them that nothing obstructs can be removed now.
 
 Everything follows from one depth image of each object alone: object j hides object i in a pixel where both are and j is
 nearer. That is the segmentation with and without j, without rendering every combination.
@@ -23,7 +23,7 @@ LONGEST = 1000  # paths that are listed at most; a dense graph has factorially m
 
 
 class Severity(StrEnum):
-    """How much of an object another one hides (UNOGrasp's classes)."""
+    """Share of an object that another one hides (UNOGrasp's classes)."""
 
     SLIGHTLY = "slightly"
     PARTIALLY = "partially"
@@ -36,7 +36,7 @@ SEVERITIES = ((0.1, Severity.SLIGHTLY), (0.4, Severity.PARTIALLY), (0.7, Severit
 
 
 class Difficulty(StrEnum):
-    """How hard a target is to free."""
+    """Difficulty of freeing a target."""
 
     NONE = "none"
     """Nothing obstructs it."""
@@ -60,7 +60,7 @@ class ObstructionGraph:
     """Which objects obstruct which."""
 
     names: tuple[str, ...]
-    """Of the n objects."""
+    """Names of the n objects."""
     ratios: np.ndarray
     """(n, n): [i, j] is the share of i's silhouette that j hides; zero where that is less than `LEAST`."""
 
@@ -87,7 +87,7 @@ class ObstructionGraph:
         return frozenset((self.names[i], self.names[j]) for i, j in np.argwhere(self.ratios > 0))
 
     def obstructors(self, name: str) -> tuple[str, ...]:
-        """What stands directly or indirectly on the same lines of sight before an object, the worst first."""
+        """Objects directly or indirectly on the same lines of sight before an object, the worst first."""
         row = self.ratios[self.index(name)]
         return tuple(self.names[j] for j in np.argsort(-row, kind="stable") if row[j] > 0)
 
@@ -103,7 +103,7 @@ class ObstructionGraph:
         return frozenset(found - {target})
 
     def removable(self, target: str) -> frozenset[str]:
-        """What can be removed now on the way to the target: the target itself where nothing obstructs it.
+        """Objects that can be removed now on the way to the target: the target itself where nothing obstructs it.
 
         Empty where every object that obstructs it is obstructed in turn: such a scene cannot be freed from the top.
         """
@@ -145,7 +145,7 @@ def graph_from_depths(names: Sequence[str], depths: np.ndarray, least: float = L
     """The graph from a depth image of each object alone.
 
     Args:
-        names: Of the n objects.
+        names: Names of the n objects.
         depths: (n, height, width) m along each pixel's ray; inf where the object is not.
         least: Share of an object's silhouette that must be hidden for an edge.
 
@@ -170,9 +170,9 @@ def ratios_of(names: Sequence[str], depths: np.ndarray) -> np.ndarray:
 
 
 def removal_order(graph: ObstructionGraph, target: str) -> tuple[str, ...]:
-    """What to remove, one after the other, until nothing obstructs the target; empty where that cannot be.
+    """Objects to remove, one after the other, until nothing obstructs the target; empty where that cannot be.
 
-    Of those that can be removed now, the one goes first that hides most of what remains.
+    The removable object that hides most of what remains goes first.
     """
     order: list[str] = []
     while graph.obstructors(target):

@@ -35,7 +35,7 @@ SCALE = 10_000  # units of a depth picture per m
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """What a camera sees of some objects on a table."""
+    """Camera picture of some objects on a table."""
 
     colour: Image
     labels: np.ndarray
@@ -117,7 +117,7 @@ def _shaded(objects: Sequence[PlacedObject], camera: Camera) -> np.ndarray:
     hit = np.isfinite(depth)
     points = eye + np.where(hit, depth, 0.0)[:, None] * rays
     normals = np.tile([0.0, 0.0, 1.0], (len(rays), 1))
-    # What looks past the table's edge is a bright wall.
+    # Rays past the table's edge meet a bright wall.
     albedo = np.full((len(rays), 3), 0.85)
     plank = np.floor(points[on_table, 0] / PLANK).astype(int) % 2
     albedo[on_table] = np.where(plank[:, None] == 0, *TABLE) ** 2.2

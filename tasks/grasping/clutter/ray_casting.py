@@ -28,7 +28,7 @@ def depth_images(scene: Sequence[PlacedObject], camera: Camera) -> np.ndarray:
 
 
 def cast_rays(placed: PlacedObject, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far rays go to one object, and to which of its parts.
+    """Distances along rays to one object, and its parts that they meet.
 
     Args:
         placed: The object.
@@ -55,7 +55,7 @@ def cast_rays(placed: PlacedObject, eye: np.ndarray, rays: np.ndarray) -> tuple[
 
 
 def _of(start: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Where the chosen rays begin: (3,) for all of them, or (n, 3)."""
+    """Origins of the chosen rays: (3,) for all of them, or (n, 3)."""
     return start if start.ndim == 1 else start[chosen]
 
 
@@ -84,7 +84,7 @@ def _slab(half: float, start: np.ndarray, along: np.ndarray) -> Span:
 
 
 def _both(*spans: Span) -> Span:
-    """Where all of them overlap."""
+    """Overlap of all of them."""
     return np.max([enter for enter, _ in spans], axis=0), np.min([leave for _, leave in spans], axis=0)
 
 

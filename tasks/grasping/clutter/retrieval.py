@@ -4,7 +4,7 @@
     outcome = retrieve(cell, Strategy.GRAPH)
 
 The Panda with a hand at its table, one scene on `mujoco.MjData`, moved by servos all the way. The camera is the
-scene's, over the arm's shoulder; it looks while the arm is swung aside. What was put aside is taken off the table.
+scene's, over the arm's shoulder; it looks while the arm is swung aside. Objects put aside are taken off the table.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ TRIES = 4  # grasps tried of one object until another one gets its turn
 
 
 class Strategy(StrEnum):
-    """Which object is tried next."""
+    """Choice of the next object."""
 
     GRAPH = "graph"
-    """Of those that the graph says can be removed now the one around which there is most room; the target once it is
-    free."""
+    """The removable object (by the graph) around which there is most room; the target once it is free."""
     RANDOM = "random"
     """Any object, the target among them."""
     TARGET_FIRST = "target-first"
@@ -41,12 +40,12 @@ class Strategy(StrEnum):
 
 
 class End(StrEnum):
-    """How it ended."""
+    """End of a retrieval."""
 
     RETRIEVED = "retrieved"
     """The target was raised by 10 cm and held for 1 s."""
     NO_GRASP = "no grasp"
-    """There is no grasp, neither of the target nor of anything that obstructs it; `Result.reason` says why."""
+    """There is no grasp, neither of the target nor of anything that obstructs it; `Result.reason` explains."""
     GAVE_UP = "gave up"
     """After `MOST_ATTEMPTS` grasps."""
     LOST = "lost"
@@ -55,7 +54,7 @@ class End(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What became of a scene."""
+    """Result of a retrieval."""
 
     end: End
     removed: tuple[str, ...]
@@ -81,11 +80,11 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What one look at the table tells."""
+    """Result of one look at the table."""
 
     graph: ObstructionGraph
     clouds: dict[str, np.ndarray]
-    """Object -> (n, 3) m, what is seen of it, in the world."""
+    """Object -> (n, 3) m, its visible points, in the world."""
 
 
 def retrieve(cell: Cell, strategy: Strategy = Strategy.GRAPH, attempts: int = MOST_ATTEMPTS, seed: int = 0) -> Result:
@@ -93,9 +92,9 @@ def retrieve(cell: Cell, strategy: Strategy = Strategy.GRAPH, attempts: int = MO
 
     Args:
         cell: A scene with the arm, as `Cell` built it or as an earlier attempt left it.
-        strategy: What is tried next.
+        strategy: Choice of the next object.
         attempts: Grasps tried at most.
-        seed: Of the camera's noise and of random choices.
+        seed: Seed of the camera's noise and of random choices.
 
     Raises:
         EmbodiedError: `attempts` is not positive.
@@ -169,7 +168,7 @@ def _choose(
             else:
                 why[name] = planned.reason or f"{failures[name]} grasps failed"
         if plans:
-            # What failed before waits until the others had their turn.
+            # Objects that failed before wait until the others had their turn.
             return min(plans.items(), key=lambda entry: (failures[entry[0]], *_hardness(cell, *entry)))
     return None
 
@@ -191,10 +190,10 @@ def _groups(
         case Strategy.GRAPH:
             free = graph.removable(target)
             yield sorted(free)
-            # What cannot be grasped, or a knot, blocks the way: whatever else is in it, and at last the target itself.
+            # An object that cannot be grasped, or a knot, blocks the way: try all others, at last the target itself.
             yield sorted(graph.reachable(target) - free)
             yield [target]
-            # Where nothing of all this helps, more room does.
+            # If none of this helps, more room does.
             yield sorted(set(graph.names) - graph.reachable(target) - {target})
 
 

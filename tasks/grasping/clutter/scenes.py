@@ -1,4 +1,4 @@
-"""Clutter from a seed: a few objects on a table, of which one, the target, is obstructed as badly as asked for.
+"""Clutter from a seed: a few objects on a table, of which one, the target, is obstructed as badly as requested.
 
     scene = clutter_scene(seed=7, config=ClutterConfig(difficulty=Difficulty.MEDIUM))
     scene.target, scene.graph.obstructors(scene.target), removal_order(scene.graph, scene.target)
@@ -46,7 +46,7 @@ SALT = 0xC1077E2  # keeps these draws apart from others of the same seed
 
 @dataclasses.dataclass(frozen=True)
 class ClutterConfig:
-    """What scenes are drawn."""
+    """Scenes to draw."""
 
     count: tuple[int, int] = (FEWEST, MOST)
     """Range of the number of objects, both ends included."""
@@ -90,7 +90,7 @@ class ClutterConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ClutterScene:
-    """Objects at rest, and one of them that is wanted."""
+    """Objects at rest, one of them the target."""
 
     seed: int
     objects: tuple[PlacedObject, ...]

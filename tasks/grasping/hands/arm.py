@@ -38,7 +38,7 @@ STARTS = np.array(
 
 @dataclasses.dataclass(frozen=True)
 class PalmFrame:
-    """Where a hand's palm is on the arm: a constant, because the palm does not move against the flange."""
+    """Pose of a hand's palm on the arm: a constant, because the palm does not move against the flange."""
 
     pos: np.ndarray
     """(3,) m, the palm's origin in the frame of the gripper (z out of the flange) that `panda` leads, at its tcp."""
@@ -75,7 +75,7 @@ def add_palm_sensors(spec: mujoco.MjSpec) -> None:
 
 @functools.cache
 def palm_frame(hand: Hand) -> PalmFrame:
-    """Where this hand's palm is on the arm."""
+    """Palm frame of this hand on the arm."""
     model = compile_spec(mounted(hand))
     data = mujoco.MjData(model)
     data.qpos[:] = 0.0
@@ -114,7 +114,7 @@ def inverse_kinematics(hand: Hand, pos: ArrayLike, quat: ArrayLike, starts: Arra
 
 @dataclasses.dataclass(frozen=True)
 class Solutions:
-    """What inverse kinematics found for n poses from k starts."""
+    """Solutions of inverse kinematics for n poses from k starts."""
 
     joints: np.ndarray
     """(n, k, 7) rad."""
@@ -132,7 +132,7 @@ def _solve(hand: Hand, pos: Array, quat: Array, starts: Array) -> tuple[Array, A
         tcp, turn = frame.tcp(pos, quat)
 
         def step(joints: Array, _: None) -> tuple[Array, None]:
-            # Whatever the pose leaves free draws to the middle of the joints' ranges, slowly: it shall not jump.
+            # Joints that the pose leaves free move to the middle of their ranges, slowly: they shall not jump.
             return panda.follow(joints, tcp, turn, joints + 0.1 * (middle - joints), STRIDE), None
 
         joints, _ = jax.lax.scan(step, start, None, length=ITERATIONS)

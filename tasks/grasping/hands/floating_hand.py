@@ -36,7 +36,7 @@ TURNS = (2.8, 1.2, 1.2)  # rad, those of the hinges: the Panda's last joint turn
 BRAKING = 0.4  # share of its acceleration with which a base brakes before an end, and of the way left per step
 ACCELERATIONS = np.array([ACCELERATION] * 3 + [TURNING_ACCELERATION] * 3, np.float32)  # (6,) m/s^2 and rad/s^2
 LEAD = np.array([0.05] * 3 + [0.1] * 3, np.float32)  # (6,) m and rad that a reference may be ahead of its base
-CATCHING_UP = 8.0  # 1/s, how fast a base makes up for what it is behind
+CATCHING_UP = 8.0  # 1/s, speed of a base over its distance from the reference
 LIMITS = np.array([SPEED] * 3 + [TURNING] * 3, np.float32)
 """(6,) m/s and rad/s, what an action of 1 along one axis stands for."""
 
@@ -46,7 +46,7 @@ class Mount:
     """Pose of the palm of a floating hand while all axes of its base are at zero, and the ranges of the axes."""
 
     prefix: str
-    """What the names of the base and of its hand begin with, such as `left_`."""
+    """Prefix of the names of the base and of its hand, such as `left_`."""
     pos: tuple[float, float, float]
     """m, world frame."""
     quat: tuple[float, float, float, float] = PALM_UP
@@ -93,7 +93,7 @@ class FloatingBase:
 
 @dataclasses.dataclass(frozen=True)
 class _HandOnArm:
-    """What an arm carries of a hand, all joints at zero."""
+    """Palm, mass and inertia of a hand on an arm, all joints at zero."""
 
     palm: np.ndarray
     """(3,) m, the palm's origin in the frame of the body that is screwed on; their axes agree."""
@@ -165,9 +165,9 @@ def track_reference(
 ) -> tuple[Array, Array]:
     """Velocity commands for the servos of a floating base for one control step, and the next reference.
 
-    The reference moves as the action says, and the servos are told to move along and to make up for what is between:
-    an action of 0 holds the place. The reference stays in its ranges and within `LEAD` of the base, which brakes in
-    time before the ends of its ranges: v^2 = 2 a d.
+    The reference moves by the action, and the servos follow it and correct their distance from it: an action of 0 holds
+    the place. The reference stays in its ranges and within `LEAD` of the base, which brakes in time before the ends of
+    its ranges: v^2 = 2 a d.
 
     Args:
         reference: (6,) m and rad, where the base should be now.

@@ -31,7 +31,7 @@ PANDA_PAYLOAD = 3.0
 ON_FLANGE = (0.0, float(np.sqrt(0.5)), 0.0, float(np.sqrt(0.5)))
 """wxyz, flange from palm: the fingers (x) point out of the flange (z)."""
 MOUNTED = "hand_"
-"""What the hand's names begin with on an arm: `hand.layout(model, MOUNTED)`, sensor `hand_index_touch`."""
+"""Prefix of the hand's names on an arm: `hand.layout(model, MOUNTED)`, sensor `hand_index_touch`."""
 PALM_UP = (1.0, 0.0, 0.0, 0.0)
 """wxyz, world from palm."""
 PALM_DOWN = (0.0, 1.0, 0.0, 0.0)
@@ -66,7 +66,7 @@ class Hand:
     """Body that is screwed to an arm, with all that it carries; the site `mount` on it is where the flange is."""
 
     def layout(self, model: mujoco.MjModel, prefix: str = "") -> Layout:
-        """Where this hand's parts lie in a compiled model to which it was attached with `prefix`."""
+        """Addresses of this hand's parts in a compiled model to which it was attached with `prefix`."""
         joints = [model.joint(prefix + name) for name in self.joint_names]
         actuators = [model.actuator(prefix + name).id for name in self.actuator_names]
         return Layout(
@@ -162,7 +162,7 @@ def pinching(hand: Hand, closure: ArrayLike) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Pinch:
-    """Where a hand holds small things between thumb, index and middle finger, in the palm's frame."""
+    """Pinch of small things between thumb, index and middle finger, in the palm's frame."""
 
     middle: np.ndarray
     """(3,) m, between the pads while they are apart."""
@@ -251,7 +251,7 @@ def mounted(hand: Hand, scene: str | None = None) -> mujoco.MjSpec:
 
     `scene` names an asset that both are put into, such as `scenes/table.xml`.
 
-    The arm bears the hand's weight as it bears its own (`gravcomp`): the real one's controller is told its payload.
+    The arm bears the hand's weight as it bears its own (`gravcomp`): the real one's controller knows its payload.
 
     Raises:
         EmbodiedError: the hand is heavier than the Panda's payload.

@@ -1,4 +1,4 @@
-"""What the tasks with a cube in a hand share: the scene, its variations, what is sensed, when the cube is lost.
+"""Base of the tasks with a cube in a hand: the scene, its variations, readings, loss of the cube.
 
 The set-up is that of MuJoCo Playground's LEAP tasks (20 Hz control, a hollow plastic cube of 7 cm), for any hand.
 """
@@ -90,7 +90,7 @@ class InHandConfig:
     noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
     vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
+    """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
@@ -124,7 +124,7 @@ class InHand(Task[M], Generic[M]):
             name="view", pos=(0.3, -0.25, HEIGHT + 0.3), fovy=35,
             mode=mujoco.mjtCamLight.mjCAMLIGHT_TARGETBODY, targetbody="cube",
         )  # fmt: skip
-        # Where no camera is asked for, pictures look at the cube from the side on which no finger hides it.
+        # If no camera is requested, pictures look at the cube from the side on which no finger hides it.
         spec.stat.center, spec.stat.extent = (*self.palm[:2], HEIGHT + ABOVE), VIEW_RADIUS
         spec.visual.global_.azimuth, spec.visual.global_.elevation = 105, -42  # degrees
         add_cube_sensors(spec)
@@ -204,7 +204,7 @@ class InHand(Task[M], Generic[M]):
         return clean, {**noisy, "cube_quat": quat_normalize(noisy["cube_quat"])}
 
     def privileged(self, world: World, clean: Readings) -> Readings:
-        """What only the critic sees, without noise.
+        """Readings that only the critic sees, without noise.
 
         Joints (n) rad and rad/s, fingertips (3 each) m from the palm, touch (1 each) log of 1 + N, the cube's place (3)
         m from the palm, velocity (3) m/s and turning (3) rad/s in the world.
@@ -233,12 +233,12 @@ def add_cube(spec: mujoco.MjSpec, pos: tuple[float, float, float]) -> None:
     """The body `cube`, free, with six faces of six colours."""
     cube = spec.worldbody.add_body(name="cube", pos=pos)
     cube.add_freejoint(name="cube")
-    # Of a hollow cube all mass lies in its walls: I = 5/18 m a^2.
+    # All mass of a hollow cube lies in its walls: I = 5/18 m a^2.
     cube.mass, cube.inertia, cube.ipos = MASS, [5 / 18 * MASS * EDGE**2] * 3, np.zeros(3)
     cube.explicitinertial = True
     # Its centre of mass will be shifted, which a body that is compiled as simple does not bear.
     cube.simple = False
-    # Its friction decides over the fingers' (priority), so that randomising it has the effect it says.
+    # Its friction decides over the fingers' (priority), so that randomising it has its full effect.
     cube.add_geom(
         name="cube", type=mujoco.mjtGeom.mjGEOM_BOX, size=[EDGE / 2] * 3, friction=[0.7, 0.005, 1e-4], priority=2,
         rgba=[0.2, 0.2, 0.22, 1.0],

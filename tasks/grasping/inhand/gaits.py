@@ -1,9 +1,9 @@
 """`python -m tasks.grasping.inhand.gaits`: finger gaits that turn a cube, searched by CMA-ES; training begins with one.
 
-Fingers that walk a cube round swing for tenths of a second, which the noise of a policy that knows nothing, drawn anew
-in every control step, does not try. So waves are searched first, two harmonics per servo and one frequency for all, by
-how far they turn cubes without seeing them (CMA-ES, Hansen 2016, arXiv:1604.00772); `--start-from expert` then has a
-policy imitate them, and improve.
+Fingers that turn a cube swing for tenths of a second, which the noise of an untrained policy, drawn anew in every
+control step, does not try. So waves are searched first, two harmonics per servo and one frequency for all, by how far
+they turn cubes without seeing them (CMA-ES, Hansen 2016, arXiv:1604.00772); `--start-from expert` then has a policy
+imitate them, and improve.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FREQUENCY = 1.5  # Hz, where the search begins
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Gait:
-    """What fingers do, over and over: mean + sum of sine and cosine waves."""
+    """Periodic motion of fingers: mean + sum of sine and cosine waves."""
 
     frequency: float
     """Hz."""
@@ -67,7 +67,7 @@ class Gait:
 
 
 def file_of(hand: Hand) -> Path:
-    """Where a hand's gait is kept."""
+    """File of a hand's gait."""
     return asset("gaits") / f"{hand.name}.json"
 
 
@@ -87,14 +87,14 @@ def gait_of(hand: Hand) -> Gait:
 
 @dataclasses.dataclass(frozen=True)
 class Trials:
-    """How gaits fared."""
+    """Results of gaits."""
 
     turned: np.ndarray
     """(gaits,) rad about the vertical, mean over trials; up to the loss where a cube was dropped."""
     dropped: np.ndarray
     """(gaits,) share of trials."""
     score: np.ndarray
-    """(gaits,) the sum of rewards, mean over trials: what is searched for."""
+    """(gaits,) the sum of rewards, mean over trials: the search's objective."""
 
 
 def try_gaits(env: Env, gaits: list[Gait], seconds: float = SECONDS) -> Trials:
@@ -115,7 +115,7 @@ def try_gaits(env: Env, gaits: list[Gait], seconds: float = SECONDS) -> Trials:
 
 
 def search(env: Env, seed: int, minutes: float, progress: cli.Line | None = None) -> tuple[Gait, Trials]:
-    """The best gait of the search's end (by the package cmaes): the mean of its distribution, and how that fared."""
+    """The best gait of the search's end (by the package cmaes): the mean of its distribution, and its results."""
     try:
         import cmaes
     except ImportError:
@@ -147,7 +147,7 @@ class Settings:
     out: Path | None = None
     """File to write; by default the one among the assets."""
     minutes: float = 15.0
-    """How long to search."""
+    """Minutes to search."""
     seed: int = 0
     """Seed of the search and of the trials."""
 

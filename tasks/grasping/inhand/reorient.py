@@ -33,7 +33,7 @@ REACHED = 0.1  # rad from the target (Playground)
 # A new target is where the last one goes in a second or so of turning: it starts with U(1, 5) rad/s about each axis
 # and slows down by a fifth in every step of twice the control's time (Playground's LEAP hand): 1.5 rad on average.
 KICK = (1.0, 5.0)  # rad/s
-HALF_TURN = 3.14  # rad, to which a person may turn the target about an axis: pi, in digits for a slider
+HALF_TURN = 3.14  # rad, to which a user may turn the target about an axis: pi, in digits for a slider
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ WIDEST = 0.4  # rad at which a target counts as reached up to the second of `LEV
 
 
 class Difficulty(NamedTuple):
-    """How hard targets are."""
+    """Difficulty of targets."""
 
     within: Array
     """() rad at which one counts as reached."""
@@ -117,7 +117,7 @@ class Difficulty(NamedTuple):
 
 
 def difficulty(config: ReorientConfig, level: Array) -> Difficulty:
-    """That of a level, () from 0 to 1: on level 1 it is what the config says, which below it nothing exceeds."""
+    """Difficulty of a level, () from 0 to 1: on level 1 it is the config's, which no lower level exceeds."""
 
     def along(*values: float) -> Array:
         return jnp.interp(level, jnp.array(LEVELS), jnp.array(values))
@@ -132,7 +132,7 @@ def difficulty(config: ReorientConfig, level: Array) -> Difficulty:
 
 
 def next_level(config: ReorientConfig, level: Array, *, reached: Array, missed: Array) -> Array:
-    """() the level after a control step; it stays at 1 where the config wants no curriculum."""
+    """() the level after a control step; it stays at 1 without a curriculum in the config."""
     if not config.curriculum:
         return level
     return jnp.clip(level + RISE * reached - FALL * missed, 0.0, 1.0)
@@ -150,10 +150,10 @@ def target_near(key: Array, cube: Array, hard: Difficulty) -> Array:
 GOALS = 5  # in a row, by which an episode counts as solved
 SLOWING = 0.8  # by which a target that moves on is as fast in every step as in the one before
 PACE = 2.0  # by how much more than the control's time it moves on in a step (both Playground's)
-GHOST = (0.0, 0.16, 0.06)  # m from the palm, where the cube is drawn as it is to lie
+GHOST = (0.0, 0.16, 0.06)  # m from the palm, where the cube is drawn in its target orientation
 ONCE = ("reached", "progress")  # reward terms that are not paid by the second
-# What is told of how the cube lies is the same in its 24 symmetric poses: sums over its three axes of all products of
-# four of an axis's parts. They are smooth, and say which way the axes lie but not which is which.
+# The cube's observed orientation is the same in its 24 symmetric poses: sums over its three axes of all products of
+# four of an axis's parts. They are smooth, and give the axes' directions but not which axis is which.
 FOURS = np.array(list(itertools.combinations_with_replacement(range(3), 4)))  # (15, 4)
 
 
@@ -258,7 +258,7 @@ class Reorient(InHand[TaskState]):
         return targets, state
 
     def post_step(self, world: World, state: TaskState, action: Array, key: Array) -> TaskState:
-        """See whether the target was reached; then it moves on. Patience for one that is not has an end."""
+        """Check whether the target was reached; then it moves on. One that is not is replaced after `patience`."""
         del action
         cube, dt = world["cube_quat"], self.timing.control_dt
         angle, hard = quat_angle(cube, state.goal), difficulty(self.config, state.level)
@@ -344,7 +344,7 @@ class Reorient(InHand[TaskState]):
         )
 
     def measured_command(self, world: World, state: TaskState) -> Array:
-        """How the cube lies."""
+        """Rotation vector of the cube."""
         del state
         return rotation_vector_from_quat(world["cube_quat"])
 

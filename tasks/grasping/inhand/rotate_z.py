@@ -117,7 +117,7 @@ class RotateZ(InHand[TaskState]):
         )
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """What the joints say; the critic also sees the cube.
+        """Joint positions; the critic also sees the cube.
 
         `policy`: joint_pos (n) rad with noise, the last three actions (3 m), the newest first. `critic`: those;
         clean_joint_pos (n) rad, joint_vel (n) rad/s, tips (3 of each finger) m from the palm, touch (1 of each finger),

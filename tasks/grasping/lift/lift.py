@@ -54,7 +54,7 @@ class Noise:
 
 @dataclasses.dataclass(frozen=True)
 class Variation:
-    """What every episode draws, besides an object and one of its planned grasps; our choice."""
+    """Ranges of an episode's variations, besides an object and one of its planned grasps; our choice."""
 
     place: float = 0.005
     """m, half-width: how far the object stands from where it was seen, along x and along y."""
@@ -105,7 +105,7 @@ class LiftConfig:
     noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
     vary: Variation = dataclasses.field(default_factory=Variation)
-    """What every episode draws anew."""
+    """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
@@ -167,9 +167,9 @@ FELT = 0.05  # N, from which a pad counts as touching
 class Lift(Task[TaskState]):
     """An object on a table, to be raised by 10 cm and held there for 1 s by an arm with a hand.
 
-    Episodes begin with the hand opened, 8 cm from a grasp that a planner chose from what a depth camera saw; where that
-    leads is up to the policy. Randomised: the object, see `config.objects`, its place, and `variations`. Failure: the
-    object is pushed 30 cm away.
+    Episodes begin with the hand opened, 8 cm from a grasp that a planner chose from what a depth camera saw; the rest
+    is up to the policy. Randomised: the object, see `config.objects`, its place, and `variations`. Failure: the object
+    is pushed 30 cm away.
 
     Action (6 + m): the palm's target moves along its x, y, z by 1 cm each, and turns about them by 0.05 rad; the
     fingers' servos move by 0.1 rad.
@@ -330,7 +330,7 @@ class Lift(Task[TaskState]):
         return jnp.concatenate([world[f"{MOUNTED}{name}_touch"] for name in names])
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """What hand, arm and camera say; positions and directions in the palm's frame.
+        """Measurements of hand, arm and camera; positions and directions in the palm's frame.
 
         `policy`, with noise: joint_pos (n) rad and targets (m) rad of the fingers, from the opened hand; touch (fingers
         and pads) log of 1 + N; up (3) the vertical; to_grasp (3) m and grasp_turn (3) rad, to the planned grasp;
@@ -376,7 +376,7 @@ class Lift(Task[TaskState]):
     def rewards(self, world: World, state: TaskState, action: Array) -> Mapping[str, Array]:
         touching, height, distance = state.change[0], state.change[1], state.change[2]
         fingers = len(self.hand.fingers)
-        # What is knocked into the air is not lifted: rising counts by the share of fingers that touch, falling in full.
+        # Things knocked into the air are not lifted: rising counts by the share of fingers that touch, falling in full.
         grasped = jnp.where(state.touching >= 2, state.touching / fingers, 0.0)
         rising = jnp.minimum(state.height, RAISED + SPARE) - jnp.minimum(state.height - height, RAISED + SPARE)
         return {
@@ -399,7 +399,7 @@ class Lift(Task[TaskState]):
     metric_units: Mapping[str, str] = {"height": "m"}
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """How high the object is, m, and how many fingers touch something."""
+        """Height of the object, m, and number of fingers that touch something."""
         del world
         return {"height": state.height, "touching": state.touching}
 

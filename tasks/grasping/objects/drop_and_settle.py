@@ -52,13 +52,13 @@ def settle(objects: Sequence[PlacedObject], radius: float = RADIUS, drag: float 
     """Let physics bring objects to rest, for `LONGEST` s at most.
 
     Args:
-        objects: What, where it is let go.
+        objects: Objects, where they are let go.
         radius: m around the origin, beyond which nothing may come.
         drag: 1/s, at which motion dies down.
         looks: How often in a row, every `CHECK` s, everything must be seen to rest.
 
     Returns:
-        Where everything is then, and what the trouble is, if any: it rolled away, still moves, or is in one another.
+        Final poses, and the trouble, if any: an object rolled away, still moves, or is inside another.
     """
     names = [f"{number}" for number in range(len(objects))]
     model = compile_spec(table_of([entry.item for entry in objects], names))
@@ -85,7 +85,7 @@ def put_down(item: ObjectSpec, yaw: float, way: float) -> SettleResult:
     """Let go of one object over the origin, upright but for a slight lean.
 
     Args:
-        item: What.
+        item: The object.
         yaw: rad, by which it is turned about the vertical.
         way: rad, direction of the horizontal axis about which it leans.
 

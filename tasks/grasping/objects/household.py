@@ -3,8 +3,8 @@
 Source of every mass and of `published`: Calli, Walsman, Singh, Srinivasa, Abbeel and Dollar, "Benchmarking in
 manipulation research using the Yale-CMU-Berkeley object and model set", IEEE Robotics & Automation Magazine 22 (2015),
 its table of objects (object list on ycbbenchmarks.com); the number in a comment is the object's there. Food is fake, as
-in the set: a plastic apple weighs 68 g. What the table does not say (where a neck begins, how far a handle sticks out,
-all colours) is by eye. Names are the set's.
+in the set: a plastic apple weighs 68 g. Data missing there (where a neck begins, how far a handle sticks out, all
+colours) are estimated by eye. Names are the set's.
 """
 
 from __future__ import annotations

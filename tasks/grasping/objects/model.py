@@ -24,7 +24,7 @@ CORNER = math.sqrt(math.pi / (OCTAGON / 2 * math.sin(2 * math.pi / OCTAGON)))
 
 
 def contact_parts(part: Part) -> tuple[Part, ...]:
-    """What stands for a part in contacts: itself; for a cylinder an octagonal prism of four crossed boxes."""
+    """Shapes that stand for a part in contacts: itself; for a cylinder an octagonal prism of four crossed boxes."""
     if part.shape is not Shape.CYLINDER:
         return (part,)
     radius, half = part.size

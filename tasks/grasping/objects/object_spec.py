@@ -18,7 +18,7 @@ SIGNS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 
 @dataclasses.dataclass(frozen=True)
 class MassProperties:
-    """Of a rigid body of uniform density."""
+    """Mass properties of a rigid body of uniform density."""
 
     mass: float
     """kg."""

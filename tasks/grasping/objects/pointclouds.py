@@ -188,14 +188,14 @@ def visible_cloud(
     noise: DepthNoise | None = None,
     seed: int = 0,
 ) -> Cloud:
-    """What a depth camera sees of some objects, one point for each pixel that meets one, in the world's frame.
+    """Depth camera's points of some objects, one for each pixel that meets one, in the world's frame.
 
     Args:
         scene: The objects; those in front hide those behind. Labels are their numbers.
-        camera: Where it looks from.
+        camera: The depth camera.
         count: Keep at most that many points, chosen at random; None: all.
         noise: Error of the depth; None: exact.
-        seed: Of the choice and the noise.
+        seed: Seed of the choice and the noise.
 
     Returns:
         The cloud; empty where the camera sees none of them.
@@ -224,7 +224,7 @@ def visible_cloud(
 
 
 def trace(scene: Sequence[PlacedObject], eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far rays go, and what they meet.
+    """Distances along rays, and the objects that they meet.
 
     Args:
         scene: The objects.

@@ -53,7 +53,7 @@ def random_object(seed: int) -> ObjectSpec:
 
 
 def _base(random: np.random.Generator) -> Part:
-    """What the object stands on: a box, a cylinder, or a ball or capsule that lies."""
+    """Part that the object stands on: a box, a cylinder, or a ball or capsule that lies."""
     kind = random.integers(0, 4)
     thin = float(random.uniform(*THIN))
     long = float(random.uniform(*LONG))

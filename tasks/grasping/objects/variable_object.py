@@ -1,4 +1,4 @@
-"""One body that can be any of many objects: shapes of fixed kinds, whose sizes and places every episode says anew.
+"""One body that can be any of many objects: shapes of fixed kinds, whose sizes and places every episode sets anew.
 
 Batched physics shares one model, in which a shape cannot change its kind, nor a body the number of its shapes; sizes,
 poses and masses are fields that may differ between environments. A sphere is a capsule without length.
@@ -18,7 +18,7 @@ from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.shapes import Part, Shape
 
 BOXES, CAPSULES = 5, 3
-"""How many shapes of each kind there are: enough for all but bowls, mugs, pitchers, bananas and scissors."""
+"""Number of shapes of each kind: enough for all but bowls, mugs, pitchers, bananas and scissors."""
 HIDDEN = 5e-4  # m, size of a shape that is not needed, inside of one that is
 FLAT = 1e-4  # m, half the length of the capsule that stands for a sphere
 

@@ -1,4 +1,4 @@
-"""A hand whose fingertips face the thumb's across any opening: for precision grasps as wide as what they take.
+"""A hand whose fingertips face the thumb's across any opening: for precision grasps as wide as the object.
 
 Found by inverse kinematics of the hand alone, damped least squares on the places and directions of its fingertips.
 Palm's frame: x from the thumb to the fingers, z out of the palm; m and rad.
@@ -29,7 +29,7 @@ FIRST = 200  # steps for the first one
 DAMPING = 1e-4  # m^2 per rad^2: steps shrink by half in directions in which 1 cm needs 1 rad
 STRIDE = 0.1  # rad, of a joint in a step at most
 FACING = 0.03  # m: a pad that faces 10 degrees away from the object counts like one that is 5 mm off
-ACROSS = 0.3  # weight of the places along y, of which an object does not ask to be exact
+ACROSS = 0.3  # weight of the places along y, which an object does not need to be exact
 RESTING = 0.002  # m per rad off half closed, which decides what all this leaves free
 
 
@@ -70,7 +70,7 @@ def pressing_of(hand: Hand, shift: float) -> Fingertips:
 
 
 def _best(solver: _Solver) -> Fingertips:
-    """Of the shapes around all middles."""
+    """The best of the shapes around all middles."""
     best: Fingertips | None = None
     for middle in MIDDLES:
         found = solver.shapes(np.array(middle))
@@ -120,7 +120,7 @@ class _Solver:
         return joints
 
     def _errors(self, middle: np.ndarray, opening: float, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What is left, (r,) m, and its derivative by the joints, (r, n) m/rad."""
+        """Residuals, (r,) m, and their derivative by the joints, (r, n) m/rad."""
         errors, slopes = [RESTING * (joints - self.rest)], [RESTING * np.eye(len(joints))]
         weight = np.array([1.0, ACROSS, 1.0])
         moved, turned = np.zeros((3, self.model.nv)), np.zeros((3, self.model.nv))

@@ -1,4 +1,4 @@
-"""Ranked grasps of a superquadric: where the palm goes, from where it comes, and how good that looks.
+"""Ranked grasps of a superquadric: palm poses, approaches, and their quality.
 
 The palm's frame: +z points out of the palm towards the object, +x along the fingers. Fingers that close turn about y,
 and meet thumb or palm along x: an object is gripped between two contacts along x, and approached along z. Poses are in
@@ -33,7 +33,7 @@ STEEP = 0.1  # least share of the approach that leads down for the hand to be li
 
 @dataclasses.dataclass(frozen=True)
 class Grip:
-    """What a hand can hold, as far as the choice of a grasp needs it."""
+    """Dimensions of a hand, as far as the choice of a grasp needs them."""
 
     width: float
     """m, between fingertips and thumb when wide open."""
@@ -56,7 +56,7 @@ class Grip:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """What speaks for a grasp, each in [0, 1]; 0 rules it out."""
+    """Criteria of a grasp, each in [0, 1]; 0 rules it out."""
 
     opening: float
     """1 where the object is thin for the hand, 0 where it is as wide as the hand opens."""
@@ -65,9 +65,9 @@ class Quality:
     alignment: float
     """1 straight down or level, least half way between; 0 from below."""
     table: float
-    """How far the hand stays from the table, of 2 cm."""
+    """1 where the hand stays 2 cm from the table, 0.5 at it."""
     enclosure: float
-    """How much of the object, along the approach, is within the fingers' reach, of its nearer half."""
+    """Share of the object's nearer half, along the approach, that is within the fingers' reach."""
     balance: float
     """1 where the grip is at the object's middle, less towards its ends."""
     wrap: float

@@ -1,4 +1,4 @@
-"""Grasp trajectories: from which hand shape to which the fingers close, and the palm's way to the object and up.
+"""Grasp trajectories: the hand's shapes before and after closing, and the palm's way to the object and up.
 
 The fingers' servos push towards a closed shape that lies inside the object: how far inside decides the force. The
 palm's way is that of G-PAYN's demonstrations: straight to the grasp, close, lift.
@@ -28,7 +28,7 @@ OPPOSED = 0.05  # m, the thumb's: it alone bears up against three fingers, and w
 
 
 class GraspType(enum.Enum):
-    """What of the hand touches the object."""
+    """Parts of the hand that touch the object."""
 
     WRAP = "wrap"
     """Fingers and palm, all around it."""

@@ -1,8 +1,8 @@
-"""What is known of an object besides the points seen: half-spaces in which all of it lies.
+"""Knowledge of an object besides the points seen: half-spaces in which all of it lies.
 
 Nothing reaches below the table, and nothing sticks out of the cone of rays in which the camera saw the object. A body
-lies in the half-space n . x <= b where its support function h(n), the largest n . x of its points, is at most b. That
-of a superquadric is the dual of its gauge: a p-norm's dual is the q-norm with 1/p + 1/q = 1, so that p = 2/e makes
+lies in the half-space n . x <= b where its support function h(n), the largest n . x of its points, is at most b. A
+superquadric's is the dual of its gauge: a p-norm's dual is the q-norm with 1/p + 1/q = 1, so p = 2/e makes
 q = 2/(2 - e).
 """
 
@@ -17,7 +17,7 @@ from embodied.errors import EmbodiedError
 from tasks.grasping.objects.shapes import Points
 
 TANGENTS = 16  # planes through the eye around the cloud
-PROBES = 100  # points whose nearest neighbours tell how far apart points are
+PROBES = 100  # points whose nearest neighbours give the distance of points
 ROUNDEST = 1.95  # exponents above count as this in the support function, whose q would be infinite at 2
 TINY = 1e-12
 
@@ -92,7 +92,7 @@ def _tangents(points: Points, eye: np.ndarray) -> np.ndarray:
 
 
 def support(local: np.ndarray, axes: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far superquadrics reach from their centres.
+    """Reach of superquadrics from their centres.
 
     Args:
         local: (..., k, 3) unit directions in the superquadrics' frames.

@@ -52,13 +52,13 @@ class Plan:
     """A grasp that the arm reaches."""
 
     shape: Superquadric
-    """What the object was taken for; in the world."""
+    """Superquadric of the object; in the world."""
     grasp: Grasp
-    """Where the palm goes; in the world."""
+    """Palm pose and contacts; in the world."""
     joints: np.ndarray
     """(7,) rad, of the arm at the pre-grasp, `BACK` from it."""
     trajectory: GraspTrajectory
-    """How the fingers close; the hand comes in its shape before."""
+    """Closing of the fingers; the hand comes in its preshape."""
 
     @property
     def pinch(self) -> bool:
@@ -74,7 +74,7 @@ class PlanningResult:
     reason: str = ""
     """In words; empty where there are plans."""
     shape: Superquadric | None = None
-    """What the object was taken for, whether or not it can be grasped."""
+    """Superquadric of the object, whether or not it can be grasped."""
 
 
 class Planner:
@@ -152,7 +152,7 @@ class Planner:
         return bool((self.touches(joints, qpos, fingers)[1] < -graze).any())
 
     def touches(self, joints: np.ndarray, qpos: np.ndarray, fingers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the robot touches with these joints (7,) rad of the arm and fingers (n,) rad, itself included.
+        """Contacts of the robot with these joints (7,) rad of the arm and fingers (n,) rad, itself included.
 
         Returns:
             The two bodies of each contact, (n, 2) ids, and its distance, (n,) m, negative inside.
@@ -187,7 +187,7 @@ class Planner:
         graze: float,
         reasons: list[str],
     ) -> Plan | None:
-        """The first of several ways to one grasp that the arm can go; else None, and `reasons` says why."""
+        """The first of several ways to one grasp that the arm can go; else None, and `reasons` explains."""
         if not len(starts):
             reasons.append("the arm is too short")
         for joints in starts:
@@ -200,7 +200,7 @@ class Planner:
         return None
 
     def _stands_on(self, plan: Plan, qpos: np.ndarray, graze: float) -> bool:
-        """Whether the hand would be inside of anything at the grasp: what a part was cut from, for one."""
+        """Whether the hand would be inside of anything at the grasp: the rest of the object, for one."""
         pos = np.array([plan.grasp.pos] * 2)
         solved = inverse_kinematics(self.hand, pos, np.array([plan.grasp.quat] * 2), plan.joints[None])
         return self.clashes(solved.joints[0, 0], qpos, plan.trajectory.preshape.joints, graze)
@@ -213,7 +213,7 @@ class Planner:
 
 
 def preferred(hand: Hand, shape: Superquadric, ranked: Sequence[Grasp]) -> list[tuple[GraspTrajectory, Grasp]]:
-    """How the hand closes, and the grasp, at most `MOST`; pinches first of what is low, else last."""
+    """Closing of the hand, and the grasp, at most `MOST`; pinches first if the object is low, else last."""
     pinches = [(pinch(hand), found) for grasp in ranked if (found := pinched(hand, shape, grasp)) is not None]
     return joined(shape, [(wrap(hand), grasp) for grasp in ranked], pinches, SMALL)
 
@@ -263,7 +263,7 @@ BREADTH = 0.06  # m, half of what the fingers take along y
 
 
 def fingertip_grasps(hand: Hand, shape: Superquadric) -> list[tuple[GraspTrajectory, Grasp]]:
-    """How the fingers close, and where the palm is then, best first.
+    """Closing of the fingers, and the palm's pose then, best first.
 
     Args:
         hand: With its fingertips' shapes (`fingertips_of`).

@@ -26,7 +26,7 @@ STEADY = 1e-5  # of the cost: a step that gains less has converged
 
 @dataclasses.dataclass(frozen=True)
 class FitSettings:
-    """How hard to try."""
+    """Settings of a fit."""
 
     points: int = 300
     """Points used: the ones farthest from each other, so that density does not matter."""
@@ -137,7 +137,7 @@ class Problem:
         return length * (1 - inverse), jacobian
 
     def expected(self, state: State, residual: np.ndarray, measured: bool = False) -> tuple[np.ndarray, State]:
-        """How likely each point is an inlier (S, n), and the state with deviation, inliers and score after that."""
+        """Probability that each point is an inlier (S, n), and the state with the deviation, inliers and score then."""
         share = self.settings.outliers
         variance = state.variance[:, None]
         normal = weight = np.ones_like(residual)
@@ -189,7 +189,7 @@ class Problem:
         return len(self.points) * self.settings.confinement**2
 
     def excess(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """How far candidates stick out of each half-space (S, k), and its derivatives (S, k, 11).
+        """Excess of candidates over each half-space (S, k), and its derivatives (S, k, 11).
 
         Those by the exponents are left out: they change the reach little, and a step that does not help is not taken.
         """
@@ -243,7 +243,7 @@ def _upright(points: Points, up: np.ndarray) -> np.ndarray:
 
 
 def chosen(mask: np.ndarray, first: State, second: State) -> State:
-    """Candidate by candidate the first state where the mask (S,) says so, else the second."""
+    """Candidate by candidate the first state where the mask (S,) is true, else the second."""
 
     def pick(name: str) -> np.ndarray:
         ours, theirs = getattr(first, name), getattr(second, name)
@@ -296,7 +296,7 @@ def fit_superquadric(
         table: m, height along `up` below which nothing of the object is, if known.
         eye: (3,) m, the camera that saw the points, if known, and saw all of the object that is on its side: the object
             does not stick out of the cone of rays to the points.
-        settings: How hard to try.
+        settings: Settings of the fit.
 
     Returns:
         The fit. Without a shape where the cloud is empty or small, or its points are all on a line or a plane. The same

@@ -1,4 +1,4 @@
-"""What the five classic bodies share: Gymnasium v5's step, told as a task.
+"""Base of the five classic bodies: Gymnasium v5's step as a task.
 
 Each of them drives a body along +x. Facts and constants are those of Gymnasium 1.x's `...-v5` environments (Farama
 Foundation, MIT); a test steps those environments beside these and compares observations, rewards and terminations.
@@ -68,7 +68,7 @@ class ClassicConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one classic episode carries along."""
+    """State of one classic episode."""
 
     origin: Array
     """() m, x of the root at the start."""
@@ -83,7 +83,7 @@ class Classic(Task[TaskState], abc.ABC):
     asset: ClassVar[str]
     """MJCF file below `assets/`."""
     floor: ClassVar[Floor]
-    """What it stands on."""
+    """Floor that it stands on."""
     physics_dt: ClassVar[float]
     """s."""
     integrator: ClassVar[mujoco.mjtIntegrator] = mujoco.mjtIntegrator.mjINT_RK4

@@ -22,7 +22,7 @@ from tasks.locomotion.classic.humanoid import Humanoid, HumanoidConfig
 
 @dataclasses.dataclass(frozen=True)
 class TeamOptions:
-    """What the agents of a classic body see, with multi-agent MuJoCo's name."""
+    """Observation of a classic body's agents, with multi-agent MuJoCo's name."""
 
     agent_obsk: int | None = None
     """Joints farther than this from all of an agent's own read 0 to it, and of the rest it observes the root's and the
@@ -39,7 +39,7 @@ class SplitClassic(SplitRobot[Any]):
 
     body: ClassVar[type[Classic]]
     joints: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Of each agent; without any, every motor is an agent."""
+    """Joints of each agent; without any, every motor is an agent."""
 
     def __init__(self, config: Any = None) -> None:
         task = self.body(self.config_type() if config is None else config)

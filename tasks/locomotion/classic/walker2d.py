@@ -31,7 +31,7 @@ class Walker2dConfig(ClassicConfig):
 
 
 class Walker2d(Hopper):
-    """Six motors: hip, knee and ankle of two legs. What it sees and is paid for is the hopper's.
+    """Six motors: hip, knee and ankle of two legs. Observations and rewards are the hopper's.
 
     Task: walk along +x without falling. Randomised: positions and velocities by U(-0.005, 0.005). Failure: the torso
     lower than 0.8 m, higher than 2 m, or leaning more than 1 rad. Success: 1000 steps of 8 ms without a failure at

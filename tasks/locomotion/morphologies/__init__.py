@@ -7,8 +7,8 @@ from tasks.locomotion.morphologies.families import FAMILIES, task_name
 def register(registry: Registry) -> None:
     """Register a reach task for every variant of every family, and each family as a suite with its published split.
 
-    All variants are variants of the one with every limb. One policy runs on all of a family, without being told which:
-    it sees the body parts.
+    All variants are variants of the one with every limb. One policy runs on all of a family: it observes the body
+    parts, not the variant.
     """
     for family in FAMILIES.values():
         full = task_name(family.name, family.full)
@@ -24,6 +24,7 @@ def register(registry: Registry) -> None:
                     engines=("mujoco", "mjx", "brax"),
                     training="tasks.locomotion.morphologies.training:REACH",
                     variant_of=None if name == full else full,
+                    experimental=True,
                 )
             )
 
@@ -37,6 +38,7 @@ def register(registry: Registry) -> None:
                 tasks=train,
                 held_out=held_out,
                 training="tasks.locomotion.morphologies.training:FAMILY",
+                experimental=True,
             )
         )
 

@@ -1,4 +1,4 @@
-"""What only the eye needs: the details on each family's torso that show where its front is."""
+"""Visual details: shapes on each family's torso that show where its front is."""
 
 from __future__ import annotations
 

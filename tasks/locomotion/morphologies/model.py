@@ -9,7 +9,7 @@ import math
 import mujoco
 import numpy as np
 
-from embodied.core.parts import SLOTS
+from embodied.core.body_rows import SLOTS
 from embodied.core.scenes import compose
 from tasks.locomotion.morphologies.description import Capsule, Hinge, Limb, Vector
 from tasks.locomotion.morphologies.families import Family
@@ -32,7 +32,7 @@ def build_spec(body: Limb, family: Family) -> mujoco.MjSpec:
     spec = compose("scenes/floor.xml")
     spec.modelname = f"reach-{family.name}"
     spec.memory = ARENA
-    spec.compiler.inertiagrouprange = [0, 1]  # shapes of group 2 are for the eye
+    spec.compiler.inertiagrouprange = [0, 1]  # shapes of group 2 are visual
     floor = spec.geom("floor")
     floor.friction = [FRICTION, 0.005, 0.0001]
     root = _add(spec, spec.worldbody, body, family)
@@ -126,7 +126,7 @@ def _for_the_eye(geom: mujoco.MjsGeom) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the parts of a body are in its model. Arrays have a row for each part and a column for each hinge slot."""
+    """Indices of a body's parts in its model. Arrays have a row for each part and a column for each hinge slot."""
 
     names: tuple[str, ...]
     """Parts, the root first."""

@@ -19,8 +19,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.body_rows import FEATURES, SLOTS, actions_of
 from embodied.core.hooks import CommandRange, Observation, Timing
-from embodied.core.parts import FEATURES, SLOTS, actions_of
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -70,7 +70,7 @@ class ReachConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What one episode carries along."""
+    """State of one episode."""
 
     target: Array
     """(2,) m, world frame."""
@@ -165,10 +165,11 @@ class Reach(Task[TaskState]):
         return TaskState(target, jnp.linalg.norm(target - place), approach, state.reached + there)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
-        """`policy`: for each part a row of `embodied.core.parts.FEATURES`, noiseless, vectors in the world frame.
+        """`policy`: for each part a row of `embodied.core.body_rows.FEATURES`, noiseless, vectors in the world frame.
 
         A term is a part, named as in the model: torso; thigh, shin, foot, lower shin; upper and lower arm; tail; left
-        and right ones, front (f) and back (b) ones. Together the terms reshape to `(parts, embodied.core.parts.WIDTH)`.
+        and right ones, front (f) and back (b) ones. Together the terms reshape to
+        `(parts, embodied.core.body_rows.WIDTH)`.
         """
         del key
         rows = self._rows(world, state)
@@ -243,7 +244,7 @@ class Reach(Task[TaskState]):
         return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
 
     def measured_command(self, world: World, state: TaskState) -> Array:
-        """Where the torso is."""
+        """Position of the torso."""
         del state
         return world["torso_pos"][:2]
 
@@ -267,7 +268,7 @@ def world_axes(quat: Array, axes: np.ndarray, angle: Array) -> list[Array]:
     for slot in reversed(range(SLOTS)):
         axis = jnp.asarray(axes[:, slot], jnp.float32)
         found.insert(0, rotate(quat, axis))
-        # Hinges act in their order: without the last one's turn, the part stands as the one before left it.
+        # Hinges act in their order: without the last hinge's turn, the part stands as the one before left it.
         turn = jax.vmap(quat_from_axis_angle)(axis, angle[:, slot])
         quat = multiply(quat, jax.vmap(quat_conjugate)(turn))
     return found

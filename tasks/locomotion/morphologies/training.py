@@ -1,10 +1,10 @@
-"""How the reach tasks are trained by default."""
+"""Default training of the reach tasks."""
 
 import dataclasses
 
 from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
-from policies.training.defaults import TrainConfig
+from policies.train_config import TrainConfig
 
 REACH = TrainConfig(
     num_envs=256,

@@ -1,1 +1,1 @@
-"""Tasks of legged robots of one's own, from their MJCF or URDF file."""
+"""Tasks of users' legged robots, from their MJCF or URDF file."""

@@ -1,4 +1,4 @@
-"""What the tasks of legged robots of one's own share: the robot of a file, and what its size and weight decide."""
+"""Base of the tasks of users' legged robots: the robot of a file, and settings from its size and weight."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ M = TypeVar("M")
 
 EFFORTS = ("torques", "energy")
 """Terms of the reward that grow with the robot's weight and height."""
-STIFF = 2.0  # times its largest torque that an action of 1 may ask of a joint's servo at most
+STIFF = 2.0  # times its largest torque that an action of 1 may command of a joint's servo at most
 
 QUADRUPED_POSE = {role: 0.1 if role in (Role.KNEE, Role.ANKLE_PITCH) else 1.0 for role in Role}
-"""How much a joint's distance from the home pose counts: knees must bend (Go1's)."""
+"""Weight of a joint's distance from the home pose: knees must bend (Go1's)."""
 BIPED_POSE = {
     Role.HIP: 0.01,
     Role.KNEE: 0.01,
@@ -48,11 +48,11 @@ BIPED_REACH = {
     Role.ARM_PITCH: 0.4,
     Role.ARM: 0.2,
 }
-"""How far an action moves a joint's target: exploring with torso and arms would shake a biped off its feet (G1's)."""
+"""Reach of an action on a joint's target: exploring with torso and arms would shake a biped off its feet (G1's)."""
 
 
 class Terrain(StrEnum):
-    """What the robot walks on."""
+    """Ground that the robot walks on."""
 
     FLAT = "flat"
     ROUGH = "rough"
@@ -67,7 +67,7 @@ class OwnLegged(LeggedTask[M]):
 
     config: Any  # one with the fields of an `embodied.robot.option.RobotFile`
     usual: ClassVar[str]
-    """Asset that stands in for a file of one's own."""
+    """Default asset, without a user's file."""
     usual_effort: ClassVar[float]
     """N m, weight times height of the robot for which the rewards' weights were chosen."""
     other: ClassVar[Mapping[bool, str]] = {}

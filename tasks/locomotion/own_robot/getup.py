@@ -1,4 +1,4 @@
-"""`locomotion/getup`: a fallen robot of one's own rolls over and stands up."""
+"""`locomotion/getup`: a user's fallen robot rolls over and stands up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.locomotion.getup import DROP, Getup, GetupConfig, TaskState
 from tasks.locomotion.own_robot.base import OwnLegged
 from tasks.locomotion.own_robot.velocity import GO1_EFFORT, GO1_HEIGHT
 
-LEAD = 1.2  # of a joint's largest torque that a moved target may ask of its servo (Go1: 28 of 23.7 N m)
+LEAD = 1.2  # of a joint's largest torque that a moved target may command of its servo (Go1: 28 of 23.7 N m)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class OwnGetupConfig(GetupConfig, RobotFile):
 
 
 class OwnGetup(OwnLegged[TaskState], Getup):
-    """A robot of one's own, dropped in any orientation with its legs anyhow, rolls over and stands.
+    """A user's robot, dropped in any orientation and pose, rolls over and stands.
 
     Task, actions, observations and success are those of Go1's getup task, with as many joints and feet as the robot
     has. The height of the drop goes with the robot's height; targets may be as far ahead of the joints as the motors

@@ -1,4 +1,4 @@
-"""`locomotion/reach` and `-biped`: a legged robot of one's own walks to points on the ground."""
+"""`locomotion/reach` and `-biped`: a user's legged robot walks to points on the ground."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from embodied.math.sampling import between
 from tasks.locomotion.joystick import Joystick, TaskState
 from tasks.locomotion.own_robot.velocity import BipedVelocity, BipedVelocityConfig, Velocity, VelocityConfig
 
-SLOW_DOWN = 1.0  # m from a target, within which the robot is told to go slower
+SLOW_DOWN = 1.0  # m from a target, within which the robot is to go slower
 BRISK = 0.7  # of the commands' limits: forward, sideways and turning at once
-TURN = 1.0  # 1/s: how fast it is told to turn, for each rad that the target lies aside
+TURN = 1.0  # 1/s: commanded turning rate, for each rad that the target lies aside
 REACHED = 0.3  # m along the ground from the trunk to a target that counts as reached
 TARGETS = (2.0, 6.0)  # m to a new target
 
@@ -48,7 +48,7 @@ class BipedReachConfig(BipedVelocityConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ReachState(TaskState):
-    """What an episode carries along."""
+    """State of an episode."""
 
     target: Array
     """(2,) m, world frame."""
@@ -92,7 +92,7 @@ class Guided(Joystick):
 
     def _guide(self, pos: Array, quat: Array, target: Array) -> Array:
         """(3,) forward m/s, sideways m/s and turning rad/s that lead from a pose of the trunk to a target (2,) m."""
-        limits = jnp.asarray(self.config.command.limits)
+        limits = jnp.asarray(self.velocities.limits)
         forward = quat_rotate(quat, jnp.array([1.0, 0.0, 0.0]))
         heading = jnp.arctan2(forward[1], forward[0])
         yaw = jnp.stack([jnp.cos(heading / 2), jnp.zeros(()), jnp.zeros(()), jnp.sin(heading / 2)])
@@ -135,7 +135,7 @@ class Guided(Joystick):
         return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
 
     def measured_command(self, world: World, state: Any) -> Array:
-        """Where the trunk is."""
+        """Position of the trunk."""
         del state
         return world["position"][:2]
 
@@ -147,7 +147,7 @@ class Guided(Joystick):
 
 
 class Reach(Guided, Velocity):
-    """A legged robot of one's own walks to points on the ground.
+    """A user's legged robot walks to points on the ground.
 
     Task: get within 30 cm of the target, then of the next, which lies 2 to 6 m away in any direction. Actions,
     observations and rewards are those of `locomotion/velocity`; the command leads to the target. Randomised: see
@@ -159,7 +159,7 @@ class Reach(Guided, Velocity):
 
 
 class BipedReach(Guided, BipedVelocity):
-    """A robot of one's own on two feet walks to points on the ground.
+    """A user's robot on two feet walks to points on the ground.
 
     Task: get within 30 cm of the target, then of the next, which lies 2 to 6 m away in any direction. Actions,
     observations and rewards are those of `locomotion/velocity-biped`; the command leads to the target. Randomised: see

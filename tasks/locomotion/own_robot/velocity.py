@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from embodied.robot.option import RobotFile
 from embodied.robot.prepared.legged import GRAVITY
+from tasks.locomotion.commands import CommandConfig
 from tasks.locomotion.ground import Flat, Rough
 from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick, RoughHumanoidJoystick
 from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState
@@ -49,11 +51,11 @@ class BipedVelocityConfig(HumanoidConfig, RobotFile):
 
 
 class Velocity(OwnLegged[TaskState], Joystick):
-    """A legged robot of one's own follows forward, sideways and turning speed commands.
+    """A user's legged robot follows forward, sideways and turning speed commands.
 
     Task, actions, observations, success and failure are those of Go1's joystick task, with as many joints and feet as
-    the robot has. What was chosen for Go1 is scaled: height of the feet's swing and limit of a fall by the robot's
-    height, weights of torque and power by weight times height, commands of lower robots by the root of the height.
+    the robot has. Go1's settings are scaled: height of the feet's swing and limit of a fall by the robot's height,
+    weights of torque and power by weight times height, commands of lower robots by the root of the height.
     """
 
     config_type = VelocityConfig
@@ -67,15 +69,18 @@ class Velocity(OwnLegged[TaskState], Joystick):
         self.ground = Rough() if config.terrain is Terrain.ROUGH else Flat()
         super().__init__(config)
         self.swing = SWING * self.robot.height
-        self.config = slower(self.config, self.robot.height / GO1_HEIGHT)
+
+    @functools.cached_property
+    def velocities(self) -> CommandConfig:  # type: ignore[override]  # a declaration that depends on the robot
+        return slower(self.config, self.robot.height / GO1_HEIGHT)
 
 
 class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
-    """A robot of one's own on two feet follows forward, sideways and turning speed commands, in step with a clock.
+    """A user's robot on two feet follows forward, sideways and turning speed commands, in step with a clock.
 
     Task, actions, observations, success and failure are those of G1's joystick task, with as many joints as the robot
-    has. What was chosen for G1 is scaled: height of the steps and limit of a fall by the robot's height, their rate by
-    its root, weights of torque and power by weight times height, the least distance of the feet by that at home.
+    has. G1's settings are scaled: height of the steps and limit of a fall by the robot's height, their rate by its
+    root, weights of torque and power by weight times height, the least distance of the feet by that at home.
     """
 
     config_type = BipedVelocityConfig
@@ -94,17 +99,19 @@ class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
         self.step_height = BIPED_STEP * self.robot.height
         self.gait_width = HumanoidJoystick.gait_width * size**2
         self.feet_apart = BIPED_APART * self.prepared.feet_apart
-        self.config = slower(self.config, size)
+
+    @functools.cached_property
+    def velocities(self) -> CommandConfig:  # type: ignore[override]  # a declaration that depends on the robot
+        return slower(self.config, self.robot.height / G1_HEIGHT)
 
 
-def slower(config: Any, size: float) -> Any:
-    """A config whose commands go with the root of the robot's height, as a fraction `size` of the usual one's.
+def slower(config: VelocityConfig | BipedVelocityConfig, size: float) -> CommandConfig:
+    """A config's commands, which go with the root of the robot's height, a fraction `size` of the default robot's.
 
     Robots of equal Froude number, speed over the root of gravity times height, move alike (Alexander and Jayes 1983).
     """
     if not config.froude or size >= 1:
-        return config
-    limits = tuple(limit * math.sqrt(size) for limit in config.command.limits[:2])
-    return dataclasses.replace(
-        config, command=dataclasses.replace(config.command, limits=(*limits, config.command.limits[2]))
-    )
+        return config.command
+    forward, sideways, turning = config.command.limits
+    limits = forward * math.sqrt(size), sideways * math.sqrt(size), turning
+    return dataclasses.replace(config.command, limits=limits)

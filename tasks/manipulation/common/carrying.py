@@ -1,4 +1,4 @@
-"""A thing to be grasped, lifted over an edge and brought to its place: what bins, boxes, shelves and holes share."""
+"""Base of tasks to lift a thing over an edge and bring it to its place: bins, boxes, shelves and holes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an episode draws: where an object or a fixture begins and where it is to go. Bounded, pure in the key.
+"""Draws of an episode: start and goal of an object or a fixture. Bounded, pure in the key.
 
 Meta-World draws again until object and goal are far enough apart, which may take for ever. Here a fixed number of
 candidates is drawn at once and the first valid one taken, which has exactly the same distribution; should none be valid
@@ -52,7 +52,7 @@ class Box:
 
 @dataclasses.dataclass(frozen=True)
 class Ranges:
-    """Where the object (or the fixture) begins, and where the goal is drawn, if it is drawn."""
+    """Ranges of the object's (or the fixture's) start, and of the goal, if it is drawn."""
 
     start: Box
     goal: Box | None = None

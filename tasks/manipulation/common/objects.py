@@ -1,7 +1,7 @@
-"""Things on the table, from primitives that every engine collides: what each looks like, weighs, and senses.
+"""Things on the table, from primitives that every engine collides: their looks, masses and sensors.
 
-Free bodies have contype 1 and conaffinity 1: they meet everything. What stands fast, or turns on a fixture, has contype
-1 and conaffinity 0: it meets robot and free bodies, and nothing else. A round shape collides as a box or capsule, since
+Free bodies have contype 1 and conaffinity 1: they meet everything. Fixed bodies, and those that turn on a fixture, have
+contype 1 and conaffinity 0: they meet robot and free bodies alone. A round shape collides as a box or capsule, since
 MJX has no contact between cylinder and box, and is drawn round by a second, visual geom.
 
 `watch` makes a body, or a site on one, the first or second object of the observation.
@@ -34,10 +34,10 @@ TABLE_SIDE = 0.7  # m, |x| of its edges; assets/scenes/table.xml
 TABLE_NEAR, TABLE_FAR = 0.2, 1.04  # m, y of its edges
 
 CONTACT = {"friction": [0.5, 0.005, 0.0001], "solref": [0.0125, 1], "solimp": [0.95, 0.99, 0.001, 0.5, 2]}
-"""Sliding friction 0.5 (no unit), wood on wood, where no pad's own decides: with Meta-World's 1, whatever the arm leads
+"""Sliding friction 0.5 (no unit), wood on wood, where no pad's own decides: with Meta-World's 1, what the arm leads
 along the table jams. And the stiffest contact that a step of 6.25 ms allows, against a hand that presses with 100 N."""
 STOP = {"solref_limit": [0.0125, 1], "solimp_limit": [0.98, 0.998, 0.001, 0.5, 2]}
-"""The end of a joint's travel, as hard as that: at MuJoCo's usual stops the hand pushes a drawer 2 cm too far."""
+"""The end of a joint's travel, as hard as that: at MuJoCo's default stops the hand pushes a drawer 2 cm too far."""
 
 SMOOTH = {"friction": [0.3, 0.005, 0.0001], "priority": 2}
 """Polished: sliding friction 0.3 (no unit), which decides even where a rubber pad meets it."""
@@ -66,7 +66,7 @@ def mark(spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, pos: Sequence[flo
 
 
 def free_body(spec: mujoco.MjSpec, name: str, slot: int = 1, point: Sequence[float] = (0, 0, 0)) -> mujoco.MjsBody:
-    """A body that may go anywhere; its free joint bears its name. `Placement.joints` says where it begins.
+    """A body that may go anywhere; its free joint bears its name. `Placement.joints` gives its start.
 
     `point`: what is observed of it, m in its frame; a site of its name is there.
     """
@@ -80,7 +80,7 @@ def free_body(spec: mujoco.MjSpec, name: str, slot: int = 1, point: Sequence[flo
 def fixture(spec: mujoco.MjSpec, name: str) -> mujoco.MjsBody:
     """A body that stands elsewhere in every episode; build the fixture, and what moves on it, below it.
 
-    It is a mocap body: `Placement.fixtures` says where it stands. A fixture that faces another way is built turned.
+    It is a mocap body: `Placement.fixtures` gives its place. A fixture that faces another way is built turned.
     """
     return spec.worldbody.add_body(name=name, mocap=True)
 
@@ -101,7 +101,7 @@ def looks(body: mujoco.MjsBody, **shape: Any) -> mujoco.MjsGeom:
 
 
 def goal(spec: mujoco.MjSpec) -> None:
-    """A red ball at the goal, for eyes alone; `Placement.fixtures` says where. Meta-World marks its goals so, too."""
+    """A red ball at the goal, for cameras alone; at `Placement.fixtures`. Meta-World marks its goals so, too."""
     looks(fixture(spec, GOAL), type=SPHERE, size=[GOAL_RADIUS, 0, 0], rgba=RED)
 
 

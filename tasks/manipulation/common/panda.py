@@ -51,7 +51,7 @@ SPEED_LIMITS = np.array([2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100]
 ACCELERATION_LIMITS = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])
 """(7,) rad/s^2; Franka Control Interface, limits for Panda."""
 SERVED = 0.9
-"""Share of it for their targets: what the joints do swings beyond by as much as 8 %."""
+"""Share of it for their targets: the joints overshoot by as much as 8 %."""
 FINGER_LIMITS = (0.0, 0.04)
 """m from closed to open, each finger; Franka Hand."""
 
@@ -108,7 +108,7 @@ System: TypeAlias = tuple[Gram, tuple[Array, ...]]
 
 @traced_once("fingertip")
 def tcp_pose(joints: Array, fingertip: float = FINGERTIP) -> tuple[Array, Array]:
-    """Where the middle between the fingertips is, and how the hand is turned.
+    """Position of the middle between the fingertips, and rotation of the hand.
 
     Args:
         joints: `(7,)` rad.
@@ -152,7 +152,7 @@ def follow(
     """Next joint targets on the way to a pose of the hand: one step of damped least squares.
 
     Feed it its own result, the last targets, not the measured joints, which lag behind them by 50 ms: the targets then
-    run as far ahead of the arm as its servos need. Whatever the hand's pose leaves free draws towards `rest`.
+    run as far ahead of the arm as its servos need. Joints that the hand's pose leaves free move towards `rest`.
 
     Args:
         joints: `(7,)` rad, the last targets.
@@ -177,7 +177,7 @@ def follow(
     pull = REST_GAIN * (jnp.asarray(rest) - joints)
 
     def add(system: System, joint: tuple[Vector, Vector, Array]) -> tuple[System, tuple[Array, ...]]:
-        """Count one joint in: its column of the Jacobian, and what its pull to rest does to the hand."""
+        """Add one joint: its column of the Jacobian, and the effect of its pull to rest on the hand."""
         axis, origin, pulled = joint
         gram, left = system
         column = (*_cross(axis, _minus(pos, origin)), *_scaled(TURN_WEIGHT, axis))
@@ -199,8 +199,8 @@ def follow(
 def eased(joints: Array, speeds: Array, wanted: Array, dt: float = CONTROL_DT) -> tuple[Array, Array]:
     """Next joint targets on the way to `wanted` whose speeds change no faster than the joints' maker allows.
 
-    All joints' speeds go the same share of the way to those that are asked for, so that the hand's does, too.
-    At the end of its range a joint stops at once.
+    All joints' speeds go the same share of the way to the wanted ones, so that the hand's does, too. At the end of its
+    range a joint stops at once.
 
     Args:
         joints: `(7,)` rad, the last targets.

@@ -36,7 +36,7 @@ class Poses:
 
 
 def reachable(robot: Robot, arm: PreparedArm, low: np.ndarray, high: np.ndarray, count: int) -> Poses:
-    """So many poses with joints between two ends (n,), ahead of the arm and above the ground; the same every time.
+    """`count` poses with joints between two ends (n,), ahead of the arm and above the ground; the same every time.
 
     Raises:
         ModelError: hardly any pose is free of contact.
@@ -100,7 +100,7 @@ def _pairs(model: mujoco.MjModel, data: mujoco.MjData) -> frozenset[tuple[int, i
 
 
 def _kept(pos: np.ndarray, foot: np.ndarray, touching: list[frozenset[tuple[int, int]]]) -> np.ndarray:
-    """(k,) bool, the poses that touch nothing but what always touches, and are not at the base's axis."""
+    """(k,) bool, the poses that have no contacts but the permanent ones, and are not at the base's axis."""
     if not len(pos):
         return np.zeros(0, bool)
     counts: dict[tuple[int, int], int] = {}

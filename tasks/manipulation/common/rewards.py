@@ -41,17 +41,17 @@ def both(a: Array, b: Array) -> Array:
 
 
 def hold(world: World) -> Array:
-    """How firmly both pads press on something between them, in [0, 1]."""
+    """Firmness with which both pads press on something between them, in [0, 1]."""
     return jnp.clip(jnp.minimum(world["left_pad_touch"][0], world["right_pad_touch"][0]) / FIRM, 0.0, 1.0)
 
 
 def reach(world: World, point: Array, within: float = 0.0) -> Array:
-    """How near the middle between the fingertips is to a point (3) m."""
+    """Closeness of the middle between the fingertips to a point (3) m."""
     return near(distance(world["tcp_pos"], point), within)
 
 
 def grasp(world: World, point: Array, within: float = 0.03) -> Array:
-    """How firmly something at a point (3) m is held: pads that press elsewhere do not count."""
+    """Firmness of the hold on something at a point (3) m: pads that press elsewhere do not count."""
     return both(hold(world), near(distance(world["tcp_pos"], point), within, within))
 
 

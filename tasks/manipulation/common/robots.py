@@ -151,11 +151,11 @@ def compose_text(scene: str, robot: str) -> mujoco.MjSpec:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OwnArm:
-    """An arm of one's own. It stands where it reaches what the task asks for; its gripper's effort is a position."""
+    """A user's arm. It stands where it reaches the task's points; its gripper's effort is a position."""
 
     prepared: PreparedArm
     arm: Arm
-    """Where it stands."""
+    """The arm in its place."""
     yaw: float
     """rad by which the robot is turned."""
     base: np.ndarray
@@ -178,7 +178,7 @@ class OwnArm:
 
     def compose(self, scene: str) -> mujoco.MjSpec:
         spec = compose_text(scene, self.prepared.xml)
-        for key in spec.keys:  # it knows nothing of the things on the table
+        for key in spec.keys:  # they lack the things on the table
             spec.delete(key)
         root = spec.body(self.prepared.root)
         turn, quat = np.array([np.cos(self.yaw / 2), 0.0, 0.0, np.sin(self.yaw / 2)]), np.zeros(4)

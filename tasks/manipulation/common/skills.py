@@ -1,7 +1,7 @@
 """Scripted skills: fetch, carry, go around and over, push. A script is a table of cases; the first that holds is done.
 
-Skills see one observation and keep no state: where the hand, the fingers and the object are says how far they have
-come. So a script that lost the object begins again by itself, and what it does can be learned from observations alone.
+Skills see one observation and keep no state: their progress is read from where the hand, the fingers and the object
+are. So a script that lost the object begins again by itself, and can be learned from observations alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRIP_ABOVE_TCP = 0.0135  # m from Meta-World's tcp, 5 mm past the pads' ends, to
 HAND_ABOVE_GRIP = HAND_ABOVE_TCP - GRIP_ABOVE_TCP  # m
 STEP = 0.01  # m that an action of 1 moves the hand's target in one control step; Meta-World
 LAG = 4.0  # control steps (50 ms) by which the hand trails its target: see `kv` in panda.xml
-GAIN = 0.25  # of what is missing, asked for in one step; with more, the hand trembles
+GAIN = 0.25  # of the missing way, commanded in one step; with more, the hand trembles
 ALIGNED = 0.015  # m beside a point above which the hand goes down on it
 LOW = 0.012  # m above a point at which the fingers may close around it
 RESTING = 0.02  # of the opening per step: fingers that close on nothing do so by .06
@@ -75,7 +75,7 @@ class Seen:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Aim:
-    """Where to lead the hand, and what the gripper does meanwhile."""
+    """Target of the hand, and the gripper's effort."""
 
     grip: Array
     """(3) m, where `Seen.grip` shall be."""
@@ -86,7 +86,7 @@ class Aim:
 def steer(seen: Seen, aim: Aim) -> Array:
     """The action (4) that leads the hand to an aim as fast as it goes, without overshoot.
 
-    The target of the hand is about `LAG` steps ahead of it; of what is missing beyond, a part is asked for at a time.
+    The target of the hand is about `LAG` steps ahead of it; of the way beyond, a part is commanded at a time.
     """
     missing = aim.grip - seen.grip - LAG * seen.motion
     missing = missing / jnp.maximum(1.0, jnp.max(jnp.abs(missing)) * GAIN / STEP)  # straight to the aim
@@ -94,7 +94,7 @@ def steer(seen: Seen, aim: Aim) -> Array:
 
 
 def first(*cases: tuple[ArrayLike, T]) -> T:
-    """The aim, or way point (3), of the first case whose condition () holds; the last one's is `True`."""
+    """The aim, or way point (3), of the first case whose condition () holds; the last condition is `True`."""
     chosen = cases[-1][1]
     for condition, value in reversed(cases[:-1]):
         holds = jnp.asarray(condition)
@@ -153,8 +153,8 @@ def push(seen: Seen, start: Array, end: Array, clear: float = CLEAR) -> Aim:
 def carry(seen: Seen, goal: Array, start: ArrayLike = SKIM) -> Array:
     """The next point (3) on the way to a goal with something in the hand: off the table first, then straight.
 
-    What is dragged over the table jams: a hand that is held up sinks, since an arm's servos are not equally stiff in
-    all directions, and presses down what it holds. `start`: m, height of the grip at which nothing touches the table.
+    Things dragged over the table jam: a hand that is held up sinks, since an arm's servos are not equally stiff in all
+    directions, and presses down what it holds. `start`: m, height of the grip at which nothing touches the table.
     """
     start = jnp.asarray(start, jnp.float32)
     return jnp.where(seen.grip[2] < start - 0.01, at_height(seen.grip, start + 0.01), goal)

@@ -1,7 +1,7 @@
-"""`Tabletop`: what all fifty tasks share. The scene, how actions move the hand, what is observed, the scale of rewards.
+"""`Tabletop`: base of all fifty tasks: the scene, control of the hand, observations, the scale of rewards.
 
-A task is a subclass that says what stands on the table, where it is drawn, when it is solved, by which stages one gets
-there, and how a script would do it: see `pucks.py`.
+A task is a subclass that defines the things on the table, where they are drawn, when it is solved, its stages, and its
+script: see `pucks.py`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TabletopConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where everything stands at an episode's start."""
+    """Places of everything at an episode's start."""
 
     goal: Array
     """(3) m."""
@@ -94,7 +94,7 @@ class Placement:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState:
-    """What an episode carries along."""
+    """State of an episode."""
 
     goal: Array
     """(3) m, world frame."""
@@ -117,7 +117,7 @@ class TaskState:
 class Tabletop(Task[TaskState], abc.ABC):
     """A Panda with a slim gripper at a table.
 
-    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `process_action` and `observe`. What differs: the
+    The contract is Meta-World's: 80 Hz, 500 steps, no failure; see `process_action` and `observe`. Differences: the
     hand is an arm's, which follows by inverse kinematics and servos; quaternions are wxyz everywhere; the first
     observation shows the world as it is; `reset` honours its seed; rewards reach 10 exactly where the task is solved.
 
@@ -128,16 +128,16 @@ class Tabletop(Task[TaskState], abc.ABC):
     """
 
     config_type = TabletopConfig
-    config: Any  # a TabletopConfig, or what derives from it
+    config: Any  # a TabletopConfig, or a subclass
     # Two implicit steps of 6.25 ms take the place of five of 2.5 ms in Meta-World: nothing here is stiffer than that.
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=500 * panda.CONTROL_DT)
     action_size = 4
     commands: Mapping[str, str] = {"goal": "x, y and z m of where the object (or the hand) shall be, world frame"}
     max_reward = FULL
     ranges: ClassVar[Ranges]
-    """What an episode draws."""
+    """Ranges of start and goal."""
     stages: ClassVar[Mapping[str, float]]
-    """What each stage that `progress` returns is worth; success is worth the rest to `FULL`."""
+    """Reward of each stage that `progress` returns; success is worth the rest to `FULL`."""
     hand_start: ClassVar[tuple[float, ...]] = MIDDLE
     """rad, the Panda's joints at the start: `MIDDLE`, `BACK` or `LEFT`. Another arm's hand begins at the same place."""
     reached: ClassVar[float]
@@ -145,7 +145,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     workspace: ClassVar[Box] = WORKSPACE
     """m, where the tcp may be led."""
 
-    # What a task says.
+    # Definition of a task.
 
     @abc.abstractmethod
     def furnish(self, spec: mujoco.MjSpec) -> None:
@@ -153,7 +153,7 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     @abc.abstractmethod
     def place(self, start: Array, goal: Array) -> Placement:
-        """Where everything stands, from a draw of `ranges`: two positions (3) m."""
+        """Places of everything, from a draw of `ranges`: two positions (3) m."""
 
     def solved(self, world: World, state: TaskState) -> Array:
         """() bool, Meta-World's success; by default that the `error` is within `reached`."""
@@ -161,17 +161,17 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     @abc.abstractmethod
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """How far each of the `stages` has come, each () in [0, 1]; see `tasks.manipulation.common.rewards`."""
+        """Progress of each of the `stages`, () in [0, 1]; see `tasks.manipulation.common.rewards`."""
 
     @abc.abstractmethod
     def script(self, seen: Seen) -> Aim:
-        """Where a script would lead the hand now; see `tasks.manipulation.common.skills`."""
+        """Aim of the task's script now; see `tasks.manipulation.common.skills`."""
 
     def error(self, world: World, state: TaskState) -> Array:
-        """() what is left to do, m; by default from the first object to the goal. The metric `position_error`."""
+        """() m left to do; by default from the first object to the goal. The metric `position_error`."""
         return distance(world["object1_pos"], state.goal)
 
-    # What follows from it.
+    # Derived from it.
 
     @functools.cached_property
     def robot(self) -> TableRobot:
@@ -181,7 +181,7 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     @property
     def drawn_boxes(self) -> tuple[Box, ...]:
-        """Where an episode draws starts and goals."""
+        """Boxes in which an episode draws starts and goals."""
         return tuple(box for box in (self.ranges.start, self.ranges.goal) if box is not None)
 
     def build_spec(self) -> mujoco.MjSpec:
@@ -219,7 +219,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         return self._numbered((state.number + 1) % goals, goals)
 
     def _numbered(self, number: Array, goals: int) -> ResetState[TaskState]:
-        """The start that bears a number, of so many."""
+        """Start `number` of `goals`."""
         keys = first_keys(self.config.goal_seed, goals)
         start = self.draw(keys[number])
         return dataclasses.replace(
@@ -300,7 +300,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         return jnp.concatenate([world["hand_pos"], opening, world["object1_pos"], world["object1_quat"], *second])
 
     def _places(self, joints: Sequence[str]) -> list[int]:
-        """Where in qpos some joints are."""
+        """Places of some joints in qpos."""
         return [int(self.model.joint(name).qposadr[0]) for name in joints]
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
@@ -358,7 +358,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         return {"object": world["object1_pos"], "goal": state.goal}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
-        """The task's script. It sees the group `policy`, and the goal where policies must find it out."""
+        """The task's script. It sees the group `policy`, and the goal also where it is hidden from policies."""
         seen = Seen.of(observation["policy"])
         if self.config.hide_goal:
             seen = dataclasses.replace(seen, goal=state.goal)

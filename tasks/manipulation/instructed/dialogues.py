@@ -1,6 +1,6 @@
 """Templates of instructions for objects on a table, and the dialogue where one fits several.
 
-Ambiguity is exact: `tasks.questions.ambiguity.referents` says how many objects an instruction fits.
+Ambiguity is exact: `tasks.questions.ambiguity.referents` lists the objects that an instruction fits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from embodied.errors import EmbodiedError, listing
 from tasks.questions.ambiguity import ObjectDescription, answer, question, referents
 
 TEMPLATES = ("Pick up the {}.", "Lift the {} off the table.", "Take the {} and hold it up.")
-"""Of an instruction for an object."""
+"""Templates of an instruction for an object."""
 
 
 def instructions(phrase: str, first: int = 0) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def instructions(phrase: str, first: int = 0) -> tuple[str, ...]:
 def dialogue(seen: Sequence[ObjectDescription], wanted: int, instruction: str) -> Dialogue:
     """The dialogue of a user who wants the object with the mark `wanted`, beginning with `instruction`.
 
-    Asked although it is clear, the user names the object in full.
+    Asked about a clear instruction, the user names the object in full.
 
     Raises:
         EmbodiedError: the instruction fits no object, or others only; or it is empty, too long, or names no kind.
@@ -42,6 +42,6 @@ def dialogue(seen: Sequence[ObjectDescription], wanted: int, instruction: str) -
 
 
 def clarified(said: Sequence[Dialogue]) -> tuple[str, ...]:
-    """The full instructions of robots that ask where they must, then of some that ask where they need not."""
+    """The full instructions of robots that ask where needed, then of some that ask where not needed."""
     needed = [dialogue.full_instruction(dialogue.ambiguous) for dialogue in said]
     return tuple(needed + [dialogue.full_instruction(asked=True) for dialogue in said if not dialogue.ambiguous])

@@ -39,7 +39,7 @@ HELD_AREA = Box((*AREA.low[:2], REST + HELD), (*AREA.high[:2], REST + HELD))  # 
 APART = 0.11  # m between two objects: an open finger's outside is 5.3 cm from the grip, and half an object 2 cm wide
 AWAY = (0.0, 3.0, REST)  # m, where the third object is, out of sight, when there are two
 THINGS = ("object", "other", "third")
-"""Bodies. The first is the target, whatever it looks like: place and appearance of all are drawn alike."""
+"""Bodies. The first is the target: place and appearance of all are drawn alike."""
 TERSE = 2 / 3  # of the instructions name the kind alone; of those 4 in 7 fit several things
 
 COLOURS = {"red": objects.RED, "green": objects.GREEN, "blue": objects.BLUE, "yellow": objects.YELLOW}
@@ -51,7 +51,7 @@ PHRASES = (*KINDS, *(f"{colour} {kind}" for kind in KINDS for colour in COLOURS)
 
 
 class Telling(StrEnum):
-    """How much of the dialogue the instruction contains, for policies that do not ask."""
+    """Part of the dialogue in the instruction, for policies that do not ask."""
 
     CLARIFIED = "clarified"
     """The instruction, and the user's answer where it fits several objects."""
@@ -156,7 +156,7 @@ class PickAmong(Tabletop):
         return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
 
     def geom_appearance(self, state: table.TaskState) -> Mapping[str, Array]:
-        """Of each object, the geoms of its kind in its colour; the others are invisible."""
+        """The geoms of each object's kind in its colour; the others are invisible."""
         assert isinstance(state, TaskState)
         colours, shown = jnp.asarray(list(COLOURS.values())), jnp.array([True, True, state.three])
         found = {}
@@ -202,8 +202,8 @@ def referred(task: PickAmong, state: TaskState, text: str) -> tuple[int, ...]:
     """Indices of the objects that fit an instruction, and perhaps an answer after it.
 
     Args:
-        task: Whose episode it is.
-        state: Of one environment, numpy arrays.
+        task: Task of the episode.
+        state: State of one environment, numpy arrays.
         text: One sentence, or two.
 
     Raises:
@@ -266,5 +266,5 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _placed(shape: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
-    """Size, position and quaternion as `Task.geom_appearance` wants them."""
+    """Size, position and quaternion in the form of `Task.geom_appearance`."""
     return np.array(shape["size"], np.float32), np.array(shape["pos"], np.float32), np.array([1.0, 0, 0, 0], np.float32)

@@ -35,7 +35,7 @@ ORANGE = (0.93, 0.55, 0.16, 1.0)
 
 
 def draw_tray(body: mujoco.MjsBody, rgba: Sequence[float], x: float = 0.0, y: float = 0.0) -> None:
-    """What a tray looks like, at some m on a body: a floor and four walls."""
+    """Visual parts of a tray, at some m on a body: a floor and four walls."""
     wall, half = TRAY - TRAY_WALL, TRAY_TOP / 2
     objects.looks(body, type=objects.BOX, size=[TRAY, TRAY, TRAY_WALL], pos=[x, y, TRAY_WALL], rgba=rgba)
     for side in (-1, 1):

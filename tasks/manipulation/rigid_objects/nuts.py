@@ -34,7 +34,7 @@ ON_PEG = 0.02  # m beside the peg's axis; Meta-World
 
 
 class NutTask(Tabletop):
-    """What the two tasks share: a nut with a handle, and a peg."""
+    """Base of the two nut tasks: a nut with a handle, and a peg."""
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
         """A six-sided nut, its walls capsules in contacts, and a wooden peg with a round top."""

@@ -43,12 +43,12 @@ SLOPE = 1.5  # m ahead per m aside: what is pushed with friction 1 follows the f
 
 
 class PlateTask(Tabletop):
-    """What the four tasks share: the plate, where it must go, and a cabinet."""
+    """Base of the four plate tasks: the plate, where it must go, and a cabinet."""
 
     stages: ClassVar[Mapping[str, float]] = {"reach": 2.0, "move": 5.0}
     reached = 0.07
     cabinet_at: ClassVar[Point | None] = None
-    """m, where the cabinet stands; at the goal if it says nothing."""
+    """m, where the cabinet stands; None: at the goal."""
     cabinet_quat: ClassVar[tuple[float, ...]] = (1.0, 0.0, 0.0, 0.0)
     """wxyz, how it is turned; its open front faces -y if it is not."""
     beside: ClassVar[Point] = (0.0, 0.0, 0.0)

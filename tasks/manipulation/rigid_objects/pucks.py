@@ -46,7 +46,7 @@ BEFORE_WALL = Box((-0.05, 0.6, REST), (0.05, 0.65, REST))
 
 
 class PuckTask(Tabletop):
-    """What the seven tasks share: one free thing, drawn on the table, and a goal."""
+    """Base of the seven puck tasks: one free thing, drawn on the table, and a goal."""
 
     reached = 0.07
     led: ClassVar[str] = "object1_pos"
@@ -73,13 +73,13 @@ class PuckTask(Tabletop):
         return tuple(CommandRange(axis, "m", low, high, "goal", (i,)) for i, (axis, low, high) in spans if low < high)
 
     def measured_command(self, world: World, state: TaskState) -> Array:
-        """Where the object, or the hand, is that shall be at the goal."""
+        """Position of the object, or the hand, that shall be at the goal."""
         del state
         place = world[self.led]
         return place[jnp.array([command.index[0] for command in self.command_ranges], int)]
 
     def mocap_positions(self, state: TaskState) -> Array | None:
-        """The mark, where there is one, is where the goal is, also where a person moves it."""
+        """The mark, where there is one, stands at the goal, also where a user moves it."""
         if self.config.hide_goal or self._mark < 0:
             return super().mocap_positions(state)
         return state.fixtures.at[self._mark].set(state.goal)
@@ -97,7 +97,7 @@ class PuckTask(Tabletop):
 
 
 class Reach(PuckTask):
-    """Task: bring the fingertips to a point in the air. Randomised: the point; a puck that is in nobody's way.
+    """Task: bring the fingertips to a point in the air. Randomised: the point; a puck that is not in the way.
 
     Success: the tcp within 5 cm of the point.
     """
@@ -263,5 +263,5 @@ class PickPlaceWall(PickPlace):
 
 
 def before_wall(seen: Seen) -> Array:
-    """Where to grasp the puck, (3) m: a little nearer than its middle where the hand would touch the wall."""
+    """Grasp point of the puck, (3) m: a little nearer than its middle where the hand would touch the wall."""
     return seen.object.at[1].min(jnp.maximum(NEAREST, seen.grip[1]))

@@ -74,7 +74,7 @@ class Soccer(Push):
 
 
 def kick(seen: Seen) -> tuple[Array, Array]:
-    """Where the grip is (3) m when the hand meets the ball, and which way (3) the ball goes then.
+    """Position of the grip (3) m when the hand meets the ball, and direction (3) of the ball then.
 
     The far one of the open fingers pushes, since a broad hand cannot follow the ball between the posts. Its face
     sends the ball straight ahead, its edges also aside: away from where they touch the ball.

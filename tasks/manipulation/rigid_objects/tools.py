@@ -87,7 +87,7 @@ class Hammer(Tabletop):
         block = spec.worldbody.add_body(name="block", pos=BLOCK_POS)
         objects.solid(block, type=objects.BOX, size=BLOCK_HALF, rgba=objects.PINE)
         nail = spec.worldbody.add_body(name="nail", pos=NAIL_POS)
-        # Friction that holds what is so light: with MuJoCo's usual .9 the nail creeps 2 cm a second under half of it.
+        # Friction that holds what is so light: with MuJoCo's default .9 the nail creeps 2 cm a second under half of it.
         resistance = {"frictionloss": NAIL_FRICTION, "solimp_friction": [0.99, 0.99, 0.001, 0.5, 2]}
         resistance["damping"] = [NAIL_DAMPING, 0, 0]
         nail.add_joint(name="nail", type=SLIDE, axis=[0, 1, 0], range=[0, NAIL_TRAVEL], **resistance)
@@ -143,7 +143,7 @@ class Hammer(Tabletop):
 
 
 class StickTask(Tabletop):
-    """What the two tasks share: a stick, and a thermos that slides on the table without tipping."""
+    """Base of the two stick tasks: a stick, and a thermos that slides on the table without tipping."""
 
     taken: ClassVar[float] = 0.0
     """m along the stick from its middle, where the fingers take it."""

@@ -2,7 +2,7 @@
 
 Four kinds. `reason` is UNOGrasp's: the paths from the target to what can be taken away now. `obstructors`: what stands
 directly before an object. `order`: one way to free the target; whichever is possible counts. `severity`: how much of
-one object another hides. Objects are told and answered by the numbers of their marks.
+one object another hides. Objects are the numbers of their marks.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tasks.grasping.clutter.graph import ObstructionGraph, Severity, removal_ord
 from tasks.grasping.clutter.scenes import ClutterScene
 from tasks.questions.object_names import object_phrases
 
-MOST_PATHS = 200  # listed; of a scene with more, no `reason` is asked
+MOST_PATHS = 200  # listed; scenes with more have no `reason`
 
 
 class Kind(StrEnum):
-    """What is asked."""
+    """Kind of question."""
 
     REASON = "reason"
     OBSTRUCTORS = "obstructors"
@@ -36,7 +36,7 @@ FORMATS = {
     Kind.ORDER: "[NUMBER, ...]",
     Kind.SEVERITY: " or ".join(f'"{level.value}"' for level in Severity),
 }
-"""What an answer looks like, in JSON."""
+"""Format of an answer, in JSON."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Question:
     difficulty: str
     text: str
     objects: tuple[str, ...]
-    """What is in the scene, in words, in the order of the marks."""
+    """Objects of the scene, in words, in the order of the marks."""
     answer: Any
-    """As `FORMATS` says, with numbers of marks."""
+    """In the format of `FORMATS`, with numbers of marks."""
     graph: tuple[tuple[int, int], ...] = ()
     """Edges (obstructed, obstructor) by which an order is judged."""
 
@@ -108,7 +108,7 @@ def questions(scene: ClutterScene, name: str, random: np.random.Generator) -> It
 def _severities(
     graph: ObstructionGraph, target: str, name: str, random: np.random.Generator, the: Any, common: dict[str, Any]
 ) -> Iterator[Question]:
-    """How badly one of its obstructors hides the target."""
+    """Question of how much one of its obstructors hides the target."""
     worst = graph.obstructors(target)
     if not worst:
         return

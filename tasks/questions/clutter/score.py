@@ -1,7 +1,7 @@
 """`python -m tasks.questions.clutter.score ANSWERS.jsonl BENCHMARK`: scores of answers to the clutter benchmark.
 
-A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer as the question's `format` says: as JSON, or as text
-that holds it. Objects are numbers of marks. A question without an answer that can be read counts as answered wrongly.
+A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer in the question's `format`: JSON, or text that
+contains it. Objects are numbers of marks. A question without an answer that can be read counts as answered wrongly.
 
 `reason`: SR-P, SR-R, SR-F1 of `remove_now`, OP, OR, OF1 of the paths' edges, MP-NED (a distance: 0 is best), means over
 questions; `balanced` is the mean over the difficulties. `obstructors`: F1. `order`, `severity`: share that is right.
@@ -39,7 +39,7 @@ class Score:
 
 
 def score(answer: Collection[Hashable], truth: Collection[Hashable]) -> Score:
-    """Of an answer's elements. Two empty sets agree; of one empty set, nothing is right."""
+    """Score of an answer's elements. Two empty sets agree; with one empty set, nothing is right."""
     right = len(set(answer) & set(truth))
     if not answer and not truth:
         return Score(1.0, 1.0)
@@ -84,7 +84,7 @@ WORST: Mapping[Kind, Scores] = {
     Kind.ORDER: {"right": 0.0},
     Kind.SEVERITY: {"right": 0.0},
 }
-"""What a question counts that is not answered; names of the scores of each kind."""
+"""Scores of a question without an answer; names of the scores of each kind."""
 
 
 def _numbers(value: Any, what: str) -> list[int]:
@@ -129,7 +129,7 @@ def _score_obstructors(answer: Any, row: Mapping[str, Any]) -> Scores:
 
 
 def _score_order(answer: Any, row: Mapping[str, Any]) -> Scores:
-    """Whatever frees the target with as few removals counts, if each object is free when it goes."""
+    """Any order counts that frees the target with as few removals, if each object is free when it goes."""
     order = _numbers(parse_json(answer, "[", "]"), "the answer")
     edges = {(behind, before) for behind, before in row["edges"]}
     if sorted(order) != sorted(row["answer"]):

@@ -37,7 +37,7 @@ MODULE = "tasks.questions.clutter.write"
 MARGIN = (
     0.003  # of a silhouette: no pair's hidden share is that near to `LEAST`, so that no answer hangs on a few pixels
 )
-VISIBLE = 0.1  # of each silhouette is seen at least: what cannot be seen cannot be asked about
+VISIBLE = 0.1  # of each silhouette is seen at least: questions are about visible objects only
 TRIES = 400  # scenes drawn at most for each that is written: hard ones without undecided pairs are rare
 LICENCE = (
     "Pictures, graphs and questions are generated from shapes of this project's own making, under its licence "

@@ -1,4 +1,4 @@
-"""Primitive actions of robots, and a simulation that tells what fails at which step of a plan.
+"""Primitive actions of robots, and a simulation that reports what fails at which step of a plan.
 
 A plan is a list of steps; in a step each robot does one thing or waits, all at once. Conditions are those before the
 step.
@@ -12,8 +12,8 @@ step.
 | `handover` OBJECT ROBOT | both are at the meeting point; the other's hand is empty and wide enough | it has it |
 | `inspect` PLACE | it is there and can look into it | it is inspected, until something is put there |
 
-No two robots touch the same object in a step, or are at one place after it (the meeting point aside); who is handed
-something does nothing else meanwhile; nobody looks into a place while something is put there.
+No two robots touch the same object in a step, or are at one place after it (the meeting point aside); a robot that is
+handed something does nothing else; none looks into a place while something is put there.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from enum import StrEnum
 from tasks.questions.cooperation.facts import Facts, Goal
 
 HOME, MEETING = "home", "meeting"
-START = "start"  # where an object is before anybody moved it
+START = "start"  # where an object is before it is moved
 Spot = str | int
 """A place, `MEETING` or `HOME`; or the object that a hand has reached."""
 
 
 class Verb(StrEnum):
-    """What a robot does."""
+    """Type of an action."""
 
     MOVE = "move"
     REACH = "reach"
@@ -50,7 +50,7 @@ class Action:
     spot: str | None = None
     """A place, or where to move."""
     robot: str | None = None
-    """Who is handed the object."""
+    """Receiver of the object."""
 
     def row(self) -> list[str | int]:
         """As JSON holds it: ["place", 3, "tray"]."""
@@ -58,18 +58,18 @@ class Action:
 
 
 Step = Mapping[str, Action]
-"""Robot -> action; who is not in it waits."""
+"""Robot -> action; robots not in it wait."""
 Plan = tuple[Step, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Where everything is."""
+    """Places of robots and objects."""
 
     at: tuple[Spot, ...]
-    """Of each robot."""
+    """Place of each robot."""
     held: tuple[int | None, ...]
-    """By each robot."""
+    """Object that each robot holds."""
     lies: tuple[str | None, ...]
     """Each object: `START`, a place; None while it is held."""
     inspected: frozenset[str] = frozenset()
@@ -81,12 +81,12 @@ class State:
 
 
 class InfeasibleAction(Exception):
-    """An action whose conditions do not hold; says which."""
+    """An action whose conditions do not hold; names them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What became of a plan."""
+    """Result of a plan."""
 
     reached: bool
     """All steps were possible, and the goal holds after the last."""
@@ -138,7 +138,7 @@ def apply_step(facts: Facts, state: State, step: Step) -> State:
 
 
 def _site(facts: Facts, state: State, spot: Spot) -> Spot:
-    """Where a robot is: at the place on which the object lies that it has reached."""
+    """Place of a robot: that on which the object lies that it has reached."""
     lies = state.lies[facts.objects.index(spot)] if isinstance(spot, int) else None
     return spot if lies in (None, START) else lies
 
@@ -251,4 +251,4 @@ RULES: Mapping[Verb, tuple[Check, Effect]] = {
     Verb.HANDOVER: (_can_hand_over, _handed_over),
     Verb.INSPECT: (_can_inspect, _inspected),
 }
-"""Verb -> what it needs, what it does."""
+"""Verb -> its conditions, its effect."""

@@ -31,14 +31,14 @@ from tasks.questions.writing import jsonl_bytes
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Who answers what."""
+    """Benchmark, answers and baseline."""
 
     benchmark: Annotated[Path, tyro.conf.Positional]
     """Folder that `python -m tasks.questions.cooperation.write` made."""
     answers: Annotated[Path, tyro.conf.Positional]
     """File to write."""
     by: Literal["oracle", "random"] = "random"
-    """Who."""
+    """Baseline."""
     seed: int = 0
     """Of random answers."""
 

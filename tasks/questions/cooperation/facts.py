@@ -19,7 +19,7 @@ from tasks.questions.cooperation.robots import Robot
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Who can do what."""
+    """Abilities of robots."""
 
     robots: tuple[str, ...]
     objects: tuple[int, ...]
@@ -54,12 +54,12 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What is to be done."""
+    """Deliveries and inspections."""
 
     deliveries: tuple[tuple[int, str], ...] = ()
     """(object, place): it lies there in the end."""
     inspections: tuple[str, ...] = ()
-    """Places that somebody looked into since anything was put there."""
+    """Places that a robot looked into since anything was put there."""
 
     def document(self) -> dict[str, Any]:
         return {"deliveries": [list(pair) for pair in self.deliveries], "inspections": list(self.inspections)}
@@ -116,7 +116,7 @@ def _deliverable(facts: Facts, number: int, place: str, team: frozenset[str]) ->
     """Whether an object gets from hand to hand, or over flat places, to a place."""
     hands = {robot for robot in team if (robot, number) in facts.takes}
     while True:
-        # Who meets a holder, or takes it from a flat place that a holder serves.
+        # Robots that meet a holder, or take it from a flat place that a holder serves.
         given = {robot for robot in facts.meets & team if hands & facts.meets}
         laid = {p for p in facts.flat if any((holder, p) in facts.serves for holder in hands)}
         taken = {robot for robot in team if any((robot, p) in facts.serves for p in laid)}

@@ -1,8 +1,8 @@
 """Shortest paths of a hand among obstacles, exactly; and how near an answer's path comes to them.
 
-The hand moves on a level plane, straight down, turned any way. What rises into it stands as a rectangle around the
-thing's sides, wider by the hand's half diagonal on each side, so that the tcp must stay outside; the arm's own foot as
-a polygon around what it does not reach. Among convex polygons a shortest path runs straight from corner to corner
+The hand moves on a level plane, straight down, turned any way. Objects that rise into it are rectangles around their
+sides, wider by the hand's half diagonal on each side, so that the tcp must stay outside; the arm's own foot is a
+polygon around points that it does not reach. Among convex polygons a shortest path runs straight from corner to corner
 (Lozano-Perez and Wesley, "An algorithm for planning collision-free paths among polyhedral obstacles", CACM 22, 1979).
 """
 
@@ -28,7 +28,7 @@ HAND = math.hypot(0.1, 0.0315)  # m, half the hand's diagonal seen from above; p
 FEELERS = math.hypot(0.055, 0.0105)  # m, the same of its fingers, open; panda.xml, left_pad and FINGER_LIMITS
 SIDES = 16  # of the polygon around an arm's foot
 NEAREST, FARTHEST = 0.3, 0.9  # m, range of the straight line from start to end
-CUT = 0.02  # m, by which the straight way cuts into something: more than answers are forgiven
+CUT = 0.02  # m, by which the straight way cuts into something: more than the tolerance of answers
 TRIES = 400  # pairs of points that are tried for a path with a detour
 TOUCH = 1e-9  # m: paths may touch obstacles
 
@@ -38,7 +38,7 @@ Polygon = np.ndarray
 
 @dataclasses.dataclass(frozen=True)
 class PathTask:
-    """From here to there."""
+    """Start, end, path."""
 
     arm: str
     obstacles: tuple[Polygon, ...]
@@ -51,7 +51,7 @@ class PathTask:
 
 
 def obstacle(placed: PlacedObject) -> Polygon | None:
-    """What a thing forbids the tcp at `LEVEL`; None where the hand passes over it."""
+    """Area closed to the tcp at `LEVEL`; None where the hand passes over the object."""
     top = placed.pos[2] + float(placed.item.extents[2]) / 2
     if top <= LEVEL - SLACK:
         return None
@@ -81,7 +81,7 @@ def path_task(scene: CooperationScene, random: np.random.Generator) -> PathTask 
         arm = arms[int(random.integers(len(arms)))]
         obstacles = (feet[arm.name], *around)
         ends = random.uniform([-0.6, -0.36], [0.6, 0.3], (2, 2))
-        # What is cheap to tell goes first: most pairs fall away by reach.
+        # Cheap tests go first: most pairs fail by reach.
         if not NEAREST <= float(np.linalg.norm(ends[1] - ends[0])) <= FARTHEST:
             continue
         if not all(arm.reaches((*end, LEVEL)) and not _inside(end, obstacles) for end in ends):

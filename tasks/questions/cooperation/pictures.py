@@ -35,8 +35,8 @@ WHITE = (255, 255, 255)
 def model_of(scene: CooperationScene, camera: Camera = VIEW) -> mujoco.MjModel:
     """The scene with its robots, their names before their parts' ("left arm/joint1"), and the camera `view`.
 
-    Objects are free bodies `thing_1`, `thing_2`, ...; places stand still. At qpos0 everything stands where the scene
-    says; arms are straight up (`pose` folds them).
+    Objects are free bodies `thing_1`, `thing_2`, ...; places stand still. At qpos0 everything stands as in the scene;
+    arms are straight up (`pose` folds them).
     """
     spec = load_spec(SCENE)
     spec.worldbody.add_camera(name="view", pos=camera.pos, quat=camera.quat, fovy=camera.fovy)

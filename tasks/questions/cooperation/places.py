@@ -22,7 +22,7 @@ OAK: Colour = (0.66, 0.50, 0.33, 1.0)
 
 
 class Opening(Enum):
-    """Where a place is open."""
+    """Open side of a place."""
 
     ABOVE = "above"
     FRONT = "front"
@@ -30,7 +30,7 @@ class Opening(Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a place is."""
+    """Kind of place."""
 
     words: str
     """After "the"."""

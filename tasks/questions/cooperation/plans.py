@@ -1,9 +1,9 @@
 """The shortest joint plans, by exhaustive search.
 
-A plan is shorter with fewer steps, and among those of as many steps with fewer actions. Whatever is as short as the one
-that is found is as good. The search goes layer by layer, so the first layer that holds the goal is the fewest steps; in
-each layer it keeps the fewest actions to every state. It leaves out only what cannot help: objects the goal does not
-name, hands that move where there is nothing to do for them.
+A plan is shorter with fewer steps, and with as many steps with fewer actions; plans of the same length are equally
+good. The search goes layer by layer, so the first layer that holds the goal is the fewest steps; in each layer it keeps
+the fewest actions to every state. It leaves out only what cannot help: objects the goal does not name, hands that move
+where there is nothing to do for them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def shortest(facts: Facts, goal: Goal, team: frozenset[str] | None = None) -> Pl
     """A shortest plan; None where there is none.
 
     Args:
-        facts: Of the scene.
-        goal: What is wanted.
+        facts: Facts of the scene.
+        goal: Goal to reach.
         team: Robots that may act; None: all.
 
     Raises:
@@ -47,7 +47,7 @@ def shortest(facts: Facts, goal: Goal, team: frozenset[str] | None = None) -> Pl
 
 
 def search(facts: Facts, goal: Goal, team: frozenset[str]) -> Plan | None:
-    """`shortest`, by search alone: also what is impossible is found out by trying everything."""
+    """`shortest`, by search alone: impossible goals are found by trying everything."""
     begin = State.first(facts)
     layer: dict[State, int] = {begin: 0}
     came: dict[State, tuple[State, Step] | None] = {begin: None}
@@ -76,7 +76,7 @@ def _back(came: Mapping[State, tuple[State, Step] | None], state: State) -> Plan
 
 
 def possible_steps(facts: Facts, goal: Goal, state: State, team: frozenset[str]) -> Iterator[Step]:
-    """All that some robots may do at once, without what cannot help; somebody does something."""
+    """All that some robots may do at once, without what cannot help; at least one acts."""
     return (step for step, _ in _following(facts, goal, state, team))
 
 
@@ -94,7 +94,7 @@ def _following(facts: Facts, goal: Goal, state: State, team: frozenset[str]) -> 
 
 
 def _options(facts: Facts, goal: Goal, state: State, robot: int) -> Iterator[Action]:
-    """What one robot may do that can help; not all of it is possible."""
+    """Actions of one robot that can help; not all are possible."""
     name, spot, held = facts.robots[robot], state.at[robot], state.held[robot]
     wanted = dict(goal.deliveries)
     if spot != HOME:
@@ -128,7 +128,7 @@ def rows(plan: Plan) -> list[dict[str, list[str | int]]]:
 
 
 def of_rows(value: Any) -> Plan:
-    """The plan that JSON holds, which `rows` wrote; a `ValueError` says where it is none."""
+    """The plan from JSON that `rows` wrote; a `ValueError` names the error."""
     if not isinstance(value, list) or len(value) > LONGEST:
         raise ValueError(f"the plan is not a list of up to {LONGEST} steps")
     return tuple(_step(step, number) for number, step in enumerate(value, 1))
@@ -142,7 +142,7 @@ PARTS: Mapping[Verb, tuple[str, ...]] = {
     Verb.HANDOVER: ("object", "robot"),
     Verb.INSPECT: ("spot",),
 }
-"""What follows each verb: fields of `Action`."""
+"""Fields of `Action` that follow each verb."""
 
 
 def _step(step: Any, number: int) -> Step:

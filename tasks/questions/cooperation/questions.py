@@ -1,7 +1,7 @@
 """Questions about a scene's picture, in words, and their exact answers.
 
 Three levels after VIKI (arXiv:2506.09049): `who` acts, in what `order`, along which `path`. Two after Ask-to-Clarify
-(arXiv:2509.15061): whether to `ask`, and what is meant once the user has `answered`. Objects are numbers of marks.
+(arXiv:2509.15061): whether to `ask`, and which object, once the user has `answered`. Objects are numbers of marks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tasks.questions.cooperation.scenes import CooperationScene, instruction
 
 
 class Kind(StrEnum):
-    """What is asked."""
+    """Kind of question."""
 
     WHO = "who"
     ORDER = "order"
@@ -39,7 +39,7 @@ FORMATS = {
     Kind.ASK: '{"ask": true} or {"take": NUMBER}',
     Kind.ANSWERED: "NUMBER",
 }
-"""What an answer looks like, in JSON."""
+"""Format of an answer, in JSON."""
 CASES = {0: "nobody", 1: "one", 2: "two", 3: "three"}
 """Robots that a goal needs, as the case of a question is called."""
 
@@ -55,9 +55,9 @@ class Question:
     """Groups questions of a kind: robots that are needed; bends of a path; clear, ambiguous, absent."""
     text: str
     answer: Any
-    """As `FORMATS` says."""
+    """In the format of `FORMATS`."""
     truth: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What else judging needs, as JSON holds it."""
+    """Other data for judging, in JSON's types."""
 
 
 def questions(
@@ -73,7 +73,7 @@ def questions(
 
 
 def _abilities(scene: CooperationScene) -> str:
-    """What the robots are and can do, with the numbers that the answers come from."""
+    """Robots and their abilities, with the numbers that the answers come from."""
     low, high = (ring(height) for height in (0.1, 0.3))
     robots = " ".join(f"The {robot.name} is {robot.words}." for robot in scene.robots)
     return (
@@ -151,7 +151,7 @@ def _instructions(seen: tuple[ObjectDescription, ...], random: np.random.Generat
     clear = [sight.full for sight in seen if len(referents(seen, f"pick up the {sight.full}")) == 1]
     shared = sorted({s.noun for s in seen if len(referents(seen, f"pick up the {s.noun}")) > 1})
     absent = sorted(noun for noun in NOUNS if not referents(seen, f"pick up the {noun}"))
-    # A colour that is there on something else: only who looks at both words sees that it is not.
+    # A colour that is there on something else: only both words together show that it is absent.
     mixed = sorted({f"{a.colour} {b.noun}" for a in seen for b in seen})
     absent = [phrase for phrase in mixed if not referents(seen, f"pick up the {phrase}")] or absent
     for case, phrases in (("clear", clear), ("ambiguous", shared), ("absent", absent)):

@@ -1,4 +1,4 @@
-"""What each robot can do, from its own kinematics and camera: take, put, meet, look into.
+"""Abilities of each robot, from its own kinematics and camera: take, put, meet, look into.
 
 World: x to the right, y away from the camera, z up, the table's top at z = 0; m and rad.
 """
@@ -73,11 +73,11 @@ CRAZYFLIE = "robots/crazyflie/crazyflie.xml"
 
 
 class Robot(Protocol):
-    """What the benchmark asks of a robot."""
+    """Robot in the benchmark."""
 
     @property
     def name(self) -> str:
-        """Of it alone, in plans and answers."""
+        """Unique, in plans and answers."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class Robot(Protocol):
 
     @property
     def words(self) -> str:
-        """What questions call it."""
+        """Description in questions."""
         ...
 
     def takes(self, placed: PlacedObject) -> bool:
@@ -180,12 +180,12 @@ class Drone:
         return False
 
     def inspects(self, place: Place) -> bool:
-        """Where its camera, level in hover, sees the floor over the rim within the lower half of its picture."""
+        """Whether its camera, level in hover, sees the floor over the rim in the lower half of its picture."""
         return place.kind.steepness < half_view()
 
 
 class Team(Enum):
-    """Which robots are there."""
+    """Robots of a scene."""
 
     ARMS = "two arms"
     LEFT_AND_DRONE = "left arm and drone"
@@ -195,7 +195,7 @@ class Team(Enum):
 
 @functools.cache
 def half_view() -> float:
-    """rad, half the height of the view of the Crazyflie's camera `front`, as its MJCF says."""
+    """rad, half the height of the view of the Crazyflie's camera `front`, from its MJCF."""
     return math.radians(float(compile_spec(load_spec(CRAZYFLIE)).camera("front").fovy[0])) / 2
 
 

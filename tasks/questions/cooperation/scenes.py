@@ -20,7 +20,7 @@ from tasks.questions.cooperation.places import KINDS, SHELF, Kind, Opening, Plac
 from tasks.questions.cooperation.robots import Robot, Team, team
 from tasks.questions.object_names import COLOURS, object_phrases
 
-PLAIN = ("red", "yellow", "green", "blue", "purple", "white")  # of `COLOURS`, easy to tell apart
+PLAIN = ("red", "yellow", "green", "blue", "purple", "white")  # of `COLOURS`, easy to distinguish
 SHAPES = {
     "block": (box((0.055, 0.055, 0.055), (0, 0, 0)),),
     "cylinder": (cylinder(0.05, (0, 0, 0), (0, 0, 0.08)),),
@@ -79,7 +79,7 @@ SALT = 0xC0097E  # keeps these draws apart from others of the same seed
 
 @dataclasses.dataclass(frozen=True)
 class SceneConfig:
-    """What scenes are drawn."""
+    """Scenes to draw."""
 
     team: Team | None = None
     """None: any."""
@@ -116,7 +116,7 @@ class CooperationScene:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What to call each object, after "the"."""
+        """Phrase for each object, after "the"."""
         return object_phrases([placed.item for placed in self.objects])
 
 

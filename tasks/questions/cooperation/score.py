@@ -1,7 +1,7 @@
 """`python -m tasks.questions.cooperation.score ANSWERS.jsonl BENCHMARK`: scores of answers.
 
-A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer as the question's `format` says: as JSON, or as text
-that holds it. `path` is scored by the three measures of VIKI (arXiv:2506.09049, trajectory perception): root mean
+A line of `ANSWERS.jsonl` is {"id": ..., "answer": ...}, the answer in the question's `format`: JSON, or text that
+contains it. `path` is scored by the three measures of VIKI (arXiv:2506.09049, trajectory perception): root mean
 squared, Hausdorff and discrete Frechet distance, in the units of the paths. Paths are compared as `POINTS` points each,
 spread evenly along their lengths, so that it does not matter how many corners an answer gives.
 """
@@ -41,13 +41,13 @@ def rmse(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def hausdorff(first: np.ndarray, second: np.ndarray) -> float:
-    """The farthest that any point of one path is from the other path's nearest."""
+    """Largest distance from a point of one path to the nearest of the other."""
     apart = _apart(first, second)
     return float(max(apart.min(0).max(), apart.min(1).max()))
 
 
 def discrete_frechet(first: np.ndarray, second: np.ndarray) -> float:
-    """The shortest leash of two that walk the paths without turning back.
+    """Least maximum distance of two points that move along the paths without turning back.
 
     Source: Eiter and Mannila, "Computing discrete Frechet distance", CD-TR 94/64, TU Vienna, 1994.
     """
@@ -102,7 +102,7 @@ def _score_path(answer: Any, row: Mapping[str, Any]) -> Scores:
     points = VIEW.onto_level(pixels, LEVEL)[:, :2]
     ends = np.linalg.norm(points[[0, -1]] - shortest[[0, -1]], axis=1)
     obstacles = [np.array(polygon) for polygon in row["obstacles"]]
-    # A pixel above the horizon is nowhere on the level: nan, which no comparison holds for.
+    # A pixel above the horizon has no point on the level: nan, for which no comparison holds.
     success = bool(np.isfinite(points).all() and (ends <= ENDS).all() and clear(points, obstacles, SLACK))
     return {
         "success": float(success),

@@ -1,4 +1,4 @@
-"""Flight controllers of the Crazyflie's firmware: what they measure, what they are told, how they share out thrust.
+"""Flight controllers of the Crazyflie's firmware: their inputs (motion and setpoint) and the allocation of thrust.
 
 `pid` is the firmware's cascade, `mellinger` its geometric controller, `levels` lets a policy command any stage of the
 cascade. Inside, everything is in SI units and this project's axes (x forward, y left, z up); the firmware counts in
@@ -25,7 +25,7 @@ SIGNS = np.array([[1, 1, 1, 1], [-1, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]],
 
 
 class Motion(Protocol):
-    """What a controller knows of its drone; `tasks.swarm.dynamics.drones.Drones` is one."""
+    """Measured motion of a drone; `tasks.swarm.dynamics.drones.Drones` is one."""
 
     @property
     def pos(self) -> Array:
@@ -51,7 +51,7 @@ class Motion(Protocol):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Setpoint:
-    """Where a drone is told to be. The PID follows position and yaw rate only, as the firmware's does."""
+    """Setpoint of a drone's controller. The PID follows position and yaw rate only, as the firmware's does."""
 
     position: Array
     """(..., 3) m, world frame."""
@@ -60,7 +60,7 @@ class Setpoint:
     acceleration: Array
     """(..., 3) m/s^2, world frame, without gravity."""
     yaw_rate: Array
-    """(...) rad/s at which the heading to hold moves on."""
+    """(...) rad/s, rate at which the heading to hold changes."""
 
 
 def hold(position: Array) -> Setpoint:
@@ -80,7 +80,7 @@ def mix(thrust: Array, roll: Array, pitch: Array, yaw: Array) -> Array:
 
 
 def saturate(thrusts: Array, max_thrust: float) -> Array:
-    """Thrusts (..., 4) N that the rotors can give: what one lacks is taken from all, so that the drone still turns.
+    """Thrusts (..., 4) N within limits: the largest excess is subtracted from all, so that the drone still turns.
 
     Source: firmware `powerDistributionCap`.
     """

@@ -1,8 +1,8 @@
 """Control allocation: the thrusts of any multirotor that accelerate and turn it as a reference quadrotor would be.
 
-The controllers of the Crazyflie's firmware end in thrusts of its four rotors. Those are a force and a torque, and over
-its mass and inertia an acceleration and an angular one; times mass and inertia of another drone they are what its
-rotors are to give, shared out by the pseudo-inverse of its allocation matrix.
+The firmware's controllers output thrusts of a Crazyflie's four rotors. Their force and torque, over its mass and
+inertia, are a linear and an angular acceleration; times mass and inertia of another drone, they are the force and
+torque that its rotors must give, distributed by the pseudo-inverse of its allocation matrix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SMALL = 1e-3  # singular values below this part of the largest count as none: th
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Allocation:
-    """How a multirotor's rotors share out what a reference quadrotor is told."""
+    """Control allocation from a reference quadrotor's rotors to a multirotor's."""
 
     reference: Quadrotor
     """The drone that the controllers are for."""
@@ -38,7 +38,7 @@ class Allocation:
 
     @classmethod
     def of(cls, drone: Multirotor, reference: Quadrotor) -> Allocation:
-        """The allocation of a multirotor: sideways forces zero where its rotors can choose, else whatever comes."""
+        """The allocation of a multirotor: sideways forces are zero if its rotors can control them, else free."""
         weight = drone.mass * GRAVITY
         units = np.repeat([weight, weight * drone.arm], 3)
         effect = drone.allocation / units[:, None]
@@ -56,8 +56,8 @@ class Allocation:
     def thrusts(self, wanted: Array) -> Array:
         """Thrusts (..., n) N that do to the multirotor what `wanted` (..., 4) N do to the reference.
 
-        What one rotor lacks is taken from all, in the parts in which they carry the weight, so that the drone still
-        turns (as the firmware's `powerDistributionCap`).
+        The largest excess is subtracted from all rotors, in proportion to their share of the weight, so that the drone
+        still turns (as the firmware's `powerDistributionCap`).
         """
         thrust, torque = rotor_wrench(self.reference, speed_for_thrust(self.reference, wanted))
         command = jnp.concatenate([thrust[..., None], torque], axis=-1) * self.scale

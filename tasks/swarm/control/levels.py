@@ -1,9 +1,9 @@
-"""What a policy may command: the rotors themselves, or a setpoint for one stage of the firmware's cascade.
+"""Command levels of a policy: the rotors themselves, or a setpoint for one stage of the firmware's cascade.
 
-Every level but the last, and the rotors of other drones than quadrotors, takes four numbers in [-1, 1] per drone.
-A multirotor of one's own flies under the Crazyflie's controllers: its rotors share out what would accelerate and turn a
-Crazyflie, see `allocation`. `LevelSpec.setpoint` turns them into units once per
-control step; `LevelSpec.control` runs the controllers below them once per physics step, holding that setpoint.
+Every level but the last, and the rotors of other drones than quadrotors, takes four numbers in [-1, 1] per drone. A
+user's multirotor flies under the Crazyflie's controllers, whose thrusts `allocation` distributes to its rotors.
+`LevelSpec.setpoint` converts the numbers to units once per control step; `LevelSpec.control` runs the controllers below
+them once per physics step, holding that setpoint.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tasks.swarm.control.pid import DEGREE, Pid
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Drone, Preset, Quadrotor
 
-# What an action of 1 commands. Tilt and speed are the firmware's own limits; the rest is our choice.
+# Setpoints for an action of 1. Tilt and speed are the firmware's own limits; the rest is our choice.
 RATE = 360 * DEGREE  # rad/s about body x and y
 YAW_RATE = 180 * DEGREE  # rad/s
 TILT = 20 * DEGREE  # rad of roll and of pitch (firmware `PID_VEL_ROLL_MAX`)
 SPEED = 1.0  # m/s along each axis of the world (firmware `PID_POS_VEL_X_MAX`)
-FASTEST = 3.0  # m/s along each axis that a trajectory may ask for
+FASTEST = 3.0  # m/s along each axis, largest of a trajectory's setpoint
 STEP = 1.0  # m along each axis of the world, from where the drone is; gym-pybullet-drones' longest step
 
 
 class Level(StrEnum):
-    """What the numbers command, from the rotors outward."""
+    """Stage that actions command, from the rotors outward."""
 
     ROTORS = "rotors"
     RATES = "rates"
@@ -63,12 +63,12 @@ def require_level(level: Level, known: Collection[Level]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class LevelSpec:
-    """How one level is commanded and run."""
+    """Setpoint and controllers of one level."""
 
     entries: tuple[str, ...]
     """Names and units of a setpoint's entries. Thrust is relative: -1 idles, 0 hovers, +1 is full."""
     scale: tuple[float, ...]
-    """What an action of 1 commands, in those units."""
+    """Setpoint for an action of 1, in those units."""
     run: Run
     """The controllers from this stage on."""
     begin: Callable[[Motion], Any] = pid.start
@@ -144,7 +144,7 @@ def _trajectory(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, d
     return Mellinger(drone, gains).update(state, target, motion, dt)
 
 
-REFERENCE = QUADROTORS[Preset.P250]  # the Crazyflie whose controllers fly a multirotor of one's own
+REFERENCE = QUADROTORS[Preset.P250]  # the Crazyflie whose controllers fly a user's multirotor
 THRUST, YAW = "thrust, relative", "yaw rate, rad/s"
 LEVELS: dict[Level, LevelSpec] = {
     Level.ROTORS: LevelSpec((THRUST,) * 4, (1.0,) * 4, _rotors),

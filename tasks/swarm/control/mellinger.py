@@ -1,7 +1,7 @@
 """Mellinger's geometric controller as the Crazyflie's firmware has it, and as gym-pybullet-drones' `DSLPIDControl`.
 
 Source: Mellinger and Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011;
-crazyflie-firmware `controller_mellinger.c`, of which gym-pybullet-drones uses the gains, but one. The firmware turns
+crazyflie-firmware `controller_mellinger.c`, whose gains, except one, gym-pybullet-drones uses. The firmware turns
 newtons into actuator units by its `massThrust` of 132000 units per N of all rotors together; with a largest thrust of
 .12 N per rotor that is the 65535 / (4 * .12 N) = 136500 by which newtons here become newtons again, within 4 %.
 """
@@ -54,7 +54,7 @@ DSL = Gains(force_d=(0.2, 0.2, 0.5), force_limit=(2.0, 2.0, 0.15), moment_dd=(0.
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What the controller remembers."""
+    """State of the controller."""
 
     force: Array
     """(..., 3) m s, integral of the position error, world frame."""
@@ -135,7 +135,7 @@ def _unit(a: Components) -> Components:
 
 
 def _rotation_error(quat: Array, force: Array, heading: Array) -> tuple[Array, Array]:
-    """How to turn (..., 3), body frame, so that thrust points along `force`; and the thrust (...) N along body z.
+    """Rotation error (..., 3), body frame, to a thrust along `force` at `heading`; and the thrust (...) N along body z.
 
     Source: Mellinger and Kumar 2011, equations 6 to 10: z_des along the force, y_des across it and the heading; error
     vee(R' R_des - R_des' R), without their factor 1/2 as in the firmware. Written out by component, for products of

@@ -1,10 +1,10 @@
 """The Crazyflie's default controller: position -> velocity -> attitude -> body rates -> thrust of each rotor.
 
 Source: crazyflie-firmware, `controller_pid.c`, `position_controller_pid.c`, `attitude_pid_controller.c` and
-`platform_defaults_cf2.h`. Three things differ. The firmware runs its inner loops at 500 Hz and the outer ones at
-100 Hz; here all run whenever `post_step` is called, with the time step given, because holding the outer loops' output
-would need a counter and save nothing. The thrust to start from is the drone's weight instead of 36000/65535 of full
-thrust, so that nobody sinks until the integral has found the weight. And the derivative of yaw is the gyro's reading.
+`platform_defaults_cf2.h`. Three things differ. The firmware runs its inner loops at 500 Hz and the outer ones at 100
+Hz; here all run at every physics step, because holding the outer loops' output would need a counter and save nothing.
+The thrust to start from is the drone's weight instead of 36000/65535 of full thrust, so that no drone sinks until the
+integral has found the weight. And the derivative of yaw is the gyro's reading.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ TUNED: dict[Quadrotor, Gains] = {
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What the controller remembers."""
+    """State of the controller."""
 
     position: Array
     """(..., 3) m s, integral of the position error, axes of the heading."""

@@ -1,8 +1,8 @@
-"""What air does to a Crazyflie beyond its own thrust: ground effect, drag, downwash, gusts; and its battery's sag.
+"""Aerodynamic effects on a Crazyflie: ground effect, drag, downwash, gusts; and its battery's voltage sag.
 
 One small pure function per effect, for any leading axes: one drone, the drones of a world, worlds of drones. Where
-gym-pybullet-drones ("gpd" below, version 2.1, `BaseAviary`) has the effect, formula and constants are its own, so that
-its results can be compared with; what it gets wrong is named and mended.
+gym-pybullet-drones ("gpd" below, version 2.1, `BaseAviary`) has the effect, formula and constants are its own, for
+comparison; its errors are named and fixed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tasks.swarm.dynamics.quadrotor import GRAVITY, Drone, Preset, Quadrotor, bo
 
 
 class Effect(StrEnum):
-    """What a task may add to thrust and weight."""
+    """Effects that a task may add to thrust and weight."""
 
     DRAG = "drag"
     GROUND = "ground"
@@ -37,7 +37,7 @@ class Mode:
     preset: Preset
     """Constants of the drone."""
     effects: frozenset[Effect]
-    """What acts besides thrust, reaction torque and weight."""
+    """Effects besides thrust, reaction torque and weight."""
 
 
 MODES: dict[str, Mode] = {

@@ -135,10 +135,10 @@ def drones_spec(
     """`count` drones over a floor, as bodies `cf0_cf`, `cf1_cf` ..., without sensors.
 
     Args:
-        drone: Whose mass and inertia they have.
-        count: How many.
+        drone: Source of their mass and inertia.
+        count: Number of drones.
         contacts: Whether they push each other and the floor on engines that know contact.
-        robot: What they look like, a body `cf`; by default Crazyflies.
+        robot: Their appearance, a body `cf`; by default Crazyflies.
         radius: m, of the sphere around each.
     """
     spec = compose("scenes/floor.xml")

@@ -59,7 +59,7 @@ class Multirotor:
         """The flight physics of an airframe: thrust and torque grow with the square of the speed.
 
         Raises:
-            ModelError: its rotors cannot hold it level, or cannot turn it about x or y; names the file and what to say.
+            ModelError: its rotors cannot hold it level, or cannot turn it about x or y; names the file and what to add.
         """
         rotors = airframe.rotors
         full = np.array([rotor.max_thrust for rotor in rotors], np.float32)
@@ -107,8 +107,8 @@ class Multirotor:
 
     @property
     def turning(self) -> np.ndarray:
-        """(3,) rad/s^2 that the rotors reach about x, y and z of the body from hover: what one side can give more, and
-        the other less."""
+        """(3,) rad/s^2 that the rotors reach about x, y and z of the body from hover, by more thrust on one side and
+        less on the other."""
         room = np.minimum(self.hover_thrust, self.max_thrust - self.hover_thrust)
         return np.abs(self.allocation[3:]) @ room / np.array(self.inertia)
 

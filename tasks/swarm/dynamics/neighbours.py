@@ -1,4 +1,4 @@
-"""Who flies near whom: short lists of neighbours, for observations, collisions and downwash.
+"""Neighbour lists of drones, for observations, collisions and downwash.
 
 Small swarms compare every pair. Large ones sort the drones by the cell of a grid they are in and look only into the
 cells around each, which costs little more than the sort: nearly linear in the number of drones. Shapes are static, so
@@ -42,7 +42,7 @@ class Neighbours:
     mask: Array
     """(A, K) bool, whether there is one."""
     overflow: Array
-    """() int32 drones whose list may lack someone, because a run of cells around them held more than `capacity`."""
+    """() int32 drones whose list may be incomplete, because a run of cells around them held more than `capacity`."""
 
 
 Rank = Callable[[Array, Array], Array]

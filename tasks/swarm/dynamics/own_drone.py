@@ -1,4 +1,4 @@
-"""A multirotor of one's own, of its model file, as the tasks of drones take it."""
+"""A user's multirotor, read from its model file for the tasks of drones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from embodied.robot.prepared.multirotor import prepare_multirotor, reach
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 
-BODY = "cf"  # what tasks call a drone's body
+BODY = "cf"  # name of a drone's body in the tasks
 PROPELLERS = 1.5  # of the farthest rotor's distance: where its propeller ends, as on the Crazyflie
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OwnDrone:
-    """A multirotor understood."""
+    """A user's multirotor."""
 
     name: str
     """The file's, without its ending."""
@@ -41,11 +41,11 @@ class OwnDrone:
 
     @property
     def agility(self) -> float:
-        """At most 1: what it turns at, of what a Crazyflie does. Rates go with the root of angular accelerations."""
+        """Turn rate over a Crazyflie's, at most 1. Rates scale with the root of angular accelerations."""
         return min(1.0, math.sqrt(self.turning / crazyflie_turning()))
 
     def falls_further(self, tilt: float, speed: float) -> float:
-        """m that it loses more than a Crazyflie until it has righted itself and stopped; at least 0.
+        """Height in m that it loses more than a Crazyflie until it is upright and stopped; at least 0.
 
         Args:
             tilt: rad that it rights itself by, speeding up half the way and slowing down the other half.
@@ -84,7 +84,7 @@ drone_of = by_file(_drone)
 
 
 def falls(turning: float, lift: float, tilt: float, speed: float) -> float:
-    """m that a drone loses while it rights itself without thrust, and then stops at full thrust; see `OwnDrone`."""
+    """Height in m that a drone loses while it turns upright without thrust and stops at full thrust; see `OwnDrone`."""
     seconds = 2 * math.sqrt(tilt / turning)
     fastest = speed + GRAVITY * seconds
     return speed * seconds + GRAVITY * seconds**2 / 2 + fastest**2 / (2 * GRAVITY * (lift - 1))

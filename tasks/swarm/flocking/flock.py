@@ -32,7 +32,7 @@ class Weights:
     cohesion: float = -0.5
     """m between a drone and the middle of the team-mates it sees, beyond 1 m."""
     crowding: float = -2.0
-    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    """Closeness of others within 30 cm, now or soon, in [0, 1]."""
     height: float = -0.5
     """m off 1.5 m."""
     action_rate: float = -0.02
@@ -52,10 +52,10 @@ class FlockConfig(DroneTeamConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """Nothing but the flock itself."""
+    """Progress of the flock."""
 
     ordered_steps: Array
-    """() int32 control steps since the flock was last not of one mind."""
+    """() int32 control steps since the flock was last not aligned."""
 
 
 class Flock(DroneTeam[Goal]):

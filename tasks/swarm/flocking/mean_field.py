@@ -24,7 +24,7 @@ from tasks.swarm.team.drone_team import DroneTeamConfig, TaskState
 TURN = np.pi / 2  # rad, by which a rule turns a drone's course at most
 SPEED_SPREAD = 0.5  # share of the flock's speed by which a rule makes a drone faster or slower at most
 CLIMB = 1.5  # 1/s, of the height a drone is off by
-AVOID_WITHIN = 0.6  # m, from where a drone moves away from its nearest team-mate, whatever the rule says
+AVOID_WITHIN = 0.6  # m, from where a drone moves away from its nearest team-mate, whatever the rule commands
 AVOID = 1.0  # m/s, as it touches
 
 
@@ -37,7 +37,7 @@ class Weights:
     speed: float = -1.0
     """m/s off half a metre per second."""
     crowding: float = -0.5
-    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    """Closeness of others within 30 cm, now or soon, in [0, 1]."""
     action_rate: float = -0.02
     """Squared change of the commanded velocity, (m/s)^2."""
 
@@ -91,11 +91,11 @@ class MeanFieldFlock(Flock):
     policy sees that distribution and picks a decision rule, a map from what a drone observes to what it does; every
     drone then applies the rule to its own observation. So a policy learned with 200 drones is one for any number.
 
-    What a drone observes is an angle: from its own course to the mean course of the `heard` team-mates it hears by
-    radio. The rule turns its course and changes its speed; its values at the `bins` angles are the action, those
-    between are their means weighted by von Mises kernels. Beneath the rule, every drone keeps its height and moves away
-    from a team-mate nearer than 60 cm. Randomised: starts, velocities. Success: for the last 2 s of 12 s the
-    polarisation is above 0.95. No failure, unless `collisions_end`.
+    A drone observes an angle: from its own course to the mean course of the `heard` team-mates it hears by radio. The
+    rule turns its course and changes its speed; its values at the `bins` angles are the action, those between are their
+    means weighted by von Mises kernels. Beneath the rule, every drone keeps its height and moves away from a team-mate
+    nearer than 60 cm. Randomised: starts, velocities. Success: for the last 2 s of 12 s the polarisation is above 0.95.
+    No failure, unless `collisions_end`.
 
     Action: of each bin, from -pi on, by how much the course turns, 1 is 90 degrees to the left; then of each bin, how
     much faster than 0.5 m/s, 1 is by half.

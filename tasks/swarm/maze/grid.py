@@ -1,4 +1,4 @@
-"""Obstacles on a grid that never part the ground, and the shortest ways around them between any two cells."""
+"""Obstacles on a grid that never divide the ground, and the shortest ways around them between any two cells."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Grid:
 
     @property
     def beside(self) -> np.ndarray:
-        """(cells, 4) int32 the cells on each one's sides; itself where the square ends."""
+        """(cells, 4) int32 the cells on the sides of each; itself where the square ends."""
         place = np.stack(np.divmod(np.arange(self.count**2), self.count), -1)
         near = place[:, None] + np.array(NEIGHBOURS)
         inside = ((near >= 0) & (near < self.count)).all(-1)
@@ -58,11 +58,11 @@ class Grid:
         return row[..., 0] * self.count + row[..., 1]
 
     def maze(self, key: Array, obstacles: int) -> Array:
-        """(cells,) bool, cells in which an obstacle stands: at most so many, and all others hang together.
+        """(cells,) bool, cells in which an obstacle stands: at most `obstacles`, and all others stay connected.
 
-        Cells are taken in random order, and one is blocked if those of its sides that are free still hang together by
-        the cells around it: then whatever way led through it leads around it (a simple point of digital topology, Kong
-        and Rosenfeld 1989). So the ground is never parted, whatever the order.
+        Cells are taken in random order, and one is blocked if its free sides stay connected through the cells around
+        it: then every way through it has a detour (a simple point of digital topology, Kong and Rosenfeld 1989). So the
+        ground is never divided, whatever the order.
         """
         around = np.array(AROUND) + 1
 
@@ -107,7 +107,7 @@ class Grid:
         Args:
             far: (A, cells) steps to each drone's goal, rows of `distances`.
             cell: (A,) where the drones are; from a blocked cell the way leads out of it first.
-            steps: How many of the next cells; once there, the goal's own.
+            steps: Number of next cells; once there, the goal's own.
         """
         beside, found = jnp.asarray(self.beside), []
         for _ in range(steps):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import WIDTH
+from embodied.core.entity_rows import WIDTH
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import NOT_NEGATIVE
 from tasks.swarm.control.levels import SPEED, Level, require_level
 from tasks.swarm.dynamics.drones import Box, Drones, still
 from tasks.swarm.maze.grid import Grid
@@ -26,7 +27,7 @@ COLUMN_RADIUS = 0.2  # m, of a column in the middle of its cell: nothing passes 
 HEIGHT = 1.0  # m, of starts and goals
 MARGIN = 0.3  # m around the square in which drones may fly
 CLOSE = 0.2  # m along the floor from its goal at which a drone has reached it
-AHEAD = 3  # cells of its way that a drone is told
+AHEAD = 3  # next cells of its way that a drone observes
 FAR = 3.0  # m, farther goals look as far as this: five cells, the reach of POGEMA's window of 11 by 11
 GOALS = 4.0  # per drone within an episode that make it a success: a drone that is alone reaches five, see docs/swarm.md
 EGO_SIZE = 13 + 2 * AHEAD  # numbers of `PathFinding.ego_observation`
@@ -43,7 +44,7 @@ class Weights:
     approach: float = 0.05
     """m/s along the way to the goal."""
     crowding: float = -0.5
-    """How far others have come within 30 cm, or columns within 15, or are about to, in [0, 2]."""
+    """Closeness of others within 30 cm and of columns within 15 cm, now or soon, in [0, 2]."""
     height: float = -0.1
     """m off the starting height."""
     action_rate: float = -0.02
@@ -60,18 +61,15 @@ class PathFindingConfig(DroneTeamConfig):
     """Number of drones."""
     cells: int = 12
     """Cells along a side of the square, each 60 cm wide."""
-    obstacles: int = 36
+    obstacles: Annotated[int, NOT_NEGATIVE] = 36
     """Number of columns, each in the middle of a cell of its own."""
-    seen: int = 8
+    seen: Annotated[int, NOT_NEGATIVE] = 8
     """Columns that a drone sees, the nearest ones."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("obstacles", "seen"):
-            if getattr(self, name) < 0:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected 0 or more")
         if self.obstacles + 2 * self.agents > self.cells**2:
             raise EmbodiedError(
                 f"cells={self.cells}: {self.cells**2} cells have no room for obstacles={self.obstacles}, and a start "
@@ -82,7 +80,7 @@ class PathFindingConfig(DroneTeamConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Errand:
-    """The map, and where each drone is sent."""
+    """The map, and each drone's goal."""
 
     columns: Array
     """(O, 2) m."""
@@ -106,12 +104,12 @@ class PathFinding(DroneTeam[Errand]):
     """Each drone flies to its goal among columns, and is given the next one when it is there.
 
     Lifelong multi-agent path finding, as POGEMA has it on a grid (Skrynnik et al., arXiv:2206.10944 and 2407.14931),
-    with drones that have velocities for moves from cell to cell. A drone is told the next three cells of its own
-    shortest way around columns, which a planner finds from the map as in Follower (Skrynnik et al., arXiv:2310.01207),
-    and its goal; it sees team-mates and columns up to 3 m away, which is five cells, and has to find out by itself who
-    gives way. Randomised: a quarter of the cells have columns, which never part the ground; starts; goals, no two of
-    which are the same at a time. Success: nobody has touched anything, and drones have reached 4 goals on average.
-    Failure: a collision with a drone or a column, a crash, a drone outside the arena.
+    with drones that have velocities for moves from cell to cell. A drone observes the next three cells of its shortest
+    way around columns, which a planner finds from the map as in Follower (Skrynnik et al., arXiv:2310.01207), and its
+    goal; it sees team-mates and columns up to 3 m away, which is five cells, and has to find out by itself who gives
+    way. Randomised: a quarter of the cells have columns, which never divide the ground; starts; goals, no two of which
+    are the same at a time. Success: no drone has touched anything, and drones have reached 4 goals on average. Failure:
+    a collision with a drone or a column, a crash, a drone outside the arena.
     """
 
     config_type = PathFindingConfig
@@ -164,7 +162,7 @@ class PathFinding(DroneTeam[Errand]):
         return Errand(columns, far, aim, centres[aim], centres[way], left.astype(jnp.float32), reached, count)
 
     def advance(self, drones: Drones, state: TaskState[Errand], key: Array) -> Errand:
-        """Who has reached its goal is sent to a cell that nobody is sent to."""
+        """New goals, in cells that are no drone's, for drones that reached theirs."""
         goal = state.goal
         offset = goal.point - drones.pos[:, :2]
         reached = jnp.sum(offset**2, -1) < CLOSE**2
@@ -251,7 +249,7 @@ class PathFinding(DroneTeam[Errand]):
         return {"target": jnp.pad(state.goal.point, ((0, 0), (0, 1)), constant_values=HEIGHT)}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Errand]) -> Array:
-        """Along the shortest way, on its right-hand side, by velocities that avoid others who avoid as well.
+        """Along the shortest way, on its right-hand side, with reciprocal collision avoidance.
 
         Raises:
             EmbodiedError: actions of another level than velocity.

@@ -1,4 +1,4 @@
-"""Velocities that avoid others who avoid as well: reciprocal velocity obstacles, by trying some out."""
+"""Reciprocal collision avoidance: velocity obstacles, by sampling velocities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.entities import COLUMNS, Kind
+from embodied.core.entity_rows import COLUMNS, Kind
 
 HEADINGS, SPEEDS = 16, (0.35, 0.7, 1.0)  # velocities that are tried, beside the wished one and standing still
 HORIZON = 3.0  # s; what would be touched later does not matter yet
@@ -27,7 +27,7 @@ def tried(fastest: float) -> np.ndarray:
 
 
 def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Array:
-    """Velocities (A, 2) m/s along the floor, near the wished ones, that touch nobody soon.
+    """Velocities (A, 2) m/s along the floor, near the wished ones, that lead to no collision soon.
 
     Van den Berg, Lin and Manocha ("Reciprocal velocity obstacles for real-time multi-agent navigation", ICRA 2008): of
     some velocities the one with the least `weight / time until touching + distance from the wished velocity`, where
@@ -35,7 +35,7 @@ def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Arr
     mean of all that are tried, those with the least cost weighing most (a softmax), which does not jump between equals.
 
     Args:
-        rows: (A, rows, WIDTH) what is around the drones: team-mates, who avoid as well, and columns, which do not.
+        rows: (A, rows, WIDTH) entities around the drones: team-mates, which avoid as well, and columns, which do not.
         velocity: (A, 2) m/s.
         wished: (A, 2) m/s.
         fastest: m/s.
@@ -49,7 +49,7 @@ def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Arr
     size, kinds = rows[..., COLUMNS["size"]], rows[..., COLUMNS["kind"]]
     team = kinds[..., KINDS.index(Kind.TEAMMATE), None] > 0
     reach = jnp.where(team, APART, size + ASIDE)
-    # What is seen moves relative to the drone: by its velocity less what the drone changes its own by, or twice that.
+    # Rows move relative to the drone: their velocity minus the change of the drone's own velocity, or minus twice that.
     change = jnp.where(team[..., None], 2.0, 1.0) * (choice - velocity[:, :, None])[:, None]  # (A, rows, 2, candidates)
     time = until_touching(offset[..., :2, None], moving[..., :2, None] - change, reach)
     weight = jnp.where(team, TEAMMATES, OBSTACLES) * jnp.any(kinds > 0, -1, keepdims=True)
@@ -60,7 +60,7 @@ def avoiding(rows: Array, velocity: Array, wished: Array, fastest: float) -> Arr
 
 def until_touching(offset: Array, velocity: Array, reach: Array) -> Array:
     """(..., k) s until something at (..., 2, k) m that moves by (..., 2, k) m/s is within `reach` (..., k) m: infinite
-    if never, and the less for what is within it already the faster it comes nearer."""
+    if never; if it is within already, the less the faster it comes nearer."""
     x, y = offset[..., 0, :], offset[..., 1, :]
     u, v = velocity[..., 0, :], velocity[..., 1, :]
     closing = -(x * u + y * v)

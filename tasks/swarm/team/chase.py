@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.entities import COLUMNS, Kind
+from embodied.core.entity_rows import COLUMNS, Kind
 from tasks.swarm.control.levels import SPEED
 
 LEAD = 0.5  # s of the prey's flight that hunters aim ahead, at most
@@ -31,7 +31,7 @@ def flight(rows: Array, prey: Array, place: Array, velocity: Array, half: float)
 
 
 def shortened(vector: Array, longest: Array | float) -> Array:
-    """(..., k), at most so long."""
+    """(..., k), at most `longest` long."""
     size = jnp.sqrt(jnp.sum(vector**2, -1, keepdims=True) + 1e-12)
     return vector * jnp.minimum(1.0, longest / size)
 

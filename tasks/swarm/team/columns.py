@@ -1,4 +1,4 @@
-"""Columns between drones: bodies of the scene, rows for those who see them, and the free air beside them."""
+"""Columns between drones: bodies of the scene, rows of drones that see them, and the free air beside them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from tasks.swarm.dynamics.drones import RADIUS, Drones
 from tasks.swarm.team.drone_team import closest_approach
 
 HEIGHT = 2.0  # m
-BERTH = 0.15  # m of free air beside a column that a drone does well to leave
+BERTH = 0.15  # m of free air that a drone should keep beside a column
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """So many columns of one radius, which stand elsewhere in every episode; where is (count, 2) m."""
+    """Columns of one radius, which stand elsewhere in every episode, at `where` (count, 2) m."""
 
     count: int
     radius: float

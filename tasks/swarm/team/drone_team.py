@@ -1,7 +1,7 @@
-"""`DroneTeam`: base class of the tasks of several drones: flight, reset states, collisions, rows for what is around.
+"""`DroneTeam`: base class of the tasks of several drones: flight, reset states, collisions, rows of entities.
 
-A task says where drones begin and what their goals are (`draw`), how goals move on (`advance`), what a drone observes
-of itself (`ego_observation`) and around it (`entities`), and its rewards.
+A task defines starts and goals of drones (`draw`), the next goals (`advance`), what a drone observes of itself
+(`ego_observation`) and around it (`entities`), and its rewards.
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows, passing
+from embodied.core.entity_rows import Kind, entity_rows, passing
 from embodied.core.hooks import Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import BELOW_ONE, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
 from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, drones_spec, length, places, scatter, still
-from tasks.swarm.dynamics.flight import Flight, Physics, known_effects
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset
+from tasks.swarm.team.flight import Flight, Physics, known_effects
 
 G = TypeVar("G")
 
-SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on, they pay
+SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on costs reward
 FORESIGHT = 0.5  # s ahead for which drones that fly on as they do must keep that distance; they stop from 1 m/s in that
 CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
 CRITICS = 64
@@ -42,30 +43,30 @@ CONTACTS = 16  # drones up to which engines that know contact compute it: every 
 
 
 @dataclasses.dataclass(frozen=True)
-class DroneTeamConfig:
+class DroneTeamConfig(Bounded):
     """Options that every task of several drones has."""
 
-    agents: int = 8
+    agents: Annotated[int, at_least(1)] = 8
     """Number of drones."""
     preset: Preset = Preset.P250
     """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
     effects: tuple[Effect, ...] = (Effect.DRAG,)
-    """What acts besides the rotors: drag, ground, downwash, wind, battery."""
+    """Effects besides the rotors: drag, ground, downwash, wind, battery."""
     mode: str | None = None
     """Instead of preset and effects, one of gym-pybullet-drones' physics modes by its name, e.g. pyb_gnd_drag_dw."""
-    thrust_spread: float = 0.05
+    thrust_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each drone's thrust is scaled by U(1 - x, 1 + x) in every episode: battery, air density, worn propellers."""
-    mass_spread: float = 0.05
+    mass_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each drone's mass and inertia are scaled by U(1 - x, 1 + x) in every episode: decks and battery."""
     level: Level = Level.VELOCITY
-    """What actions mean: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
-    rate: int = 240
+    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    rate: Annotated[int, at_least(1)] = 240
     """Hz, of physics and controllers."""
-    decimation: int = 5
+    decimation: Annotated[int, at_least(1)] = 5
     """Physics steps per action."""
-    neighbours: int = 6
+    neighbours: Annotated[int, NOT_NEGATIVE] = 6
     """Team-mates that each drone sees, the nearest ones."""
-    sensing: float = 3.0
+    sensing: Annotated[float, POSITIVE] = 3.0
     """m, how far it sees them."""
     starts: tuple[tuple[float, float, float], ...] = ()
     """m, where the drones begin, one place for each; by default at random places of the task's own."""
@@ -73,19 +74,12 @@ class DroneTeamConfig:
     """Whether a collision, a crash or a drone that leaves ends the episode as a failure; else they only cost reward."""
 
     def __post_init__(self) -> None:
-        for name in ("agents", "rate", "decimation"):
-            if getattr(self, name) < 1:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected at least 1")
+        super().__post_init__()
         if self.agents > MOST_AGENTS:
             raise EmbodiedError(
                 f"agents={self.agents}; expected at most {MOST_AGENTS}: MuJoCo takes minutes to compile more bodies; "
                 "for more drones at a time take more environments"
             )
-        if self.neighbours < 0 or self.sensing <= 0:
-            raise EmbodiedError(f"neighbours={self.neighbours} must not be negative, sensing={self.sensing} m positive")
-        for name in ("thrust_spread", "mass_spread"):
-            if not 0 <= getattr(self, name) < 1:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected a fraction in [0, 1)")
         if self.starts and len(self.starts) != self.agents:
             raise EmbodiedError(f"{len(self.starts)} starts for agents={self.agents}; expected one for each, or none")
         for one, other in itertools.combinations(range(len(self.starts)), 2):
@@ -100,7 +94,7 @@ class DroneTeamConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TaskState(Generic[G]):
-    """What an episode of a team carries along."""
+    """State of a team's episode."""
 
     flight: Flight
     action: Array
@@ -114,7 +108,7 @@ class TaskState(Generic[G]):
     miss: Array
     """(A,) m, how near any of those would come within `FORESIGHT` if all flew on as they do."""
     goal: G
-    """What the drones are after."""
+    """Goals of the drones."""
 
 
 class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
@@ -123,7 +117,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     config: Any
     applies_every_substep = True
     arena: Box
-    """Where drones may fly."""
+    """Box in which drones may fly."""
     seconds: ClassVar[float] = 10.0
     """s per episode."""
     places_drones: ClassVar[bool] = False
@@ -133,7 +127,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     radius: float = RADIUS
     """m, of the sphere around a drone."""
     spacing: float = SPACING
-    """m between drones at the start; nearer than that later on, they pay."""
+    """m between drones at the start; nearer than that later on costs reward."""
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -160,11 +154,11 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
             raise EmbodiedError(f"agents={options.agents}: {error}") from None
 
     def chosen_drone(self, preset: Preset) -> Drone:
-        """What flies."""
+        """The drone that flies."""
         return QUADROTORS[preset]
 
     def start_box(self) -> Box:
-        """Where drones begin."""
+        """Box in which drones begin."""
         return self.arena
 
     def build_spec(self) -> mujoco.MjSpec:
@@ -173,7 +167,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return drones_spec(self.drone, self.config.agents, contacts, self.robot_spec(), self.radius)
 
     def robot_spec(self) -> mujoco.MjSpec | None:
-        """What the drones look like, a body `cf`; None: Crazyflies."""
+        """Model of a drone, a body `cf`; None: Crazyflies."""
         return None
 
     @property
@@ -191,10 +185,10 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     @abc.abstractmethod
     def draw(self, key: Array) -> tuple[Drones, G]:
-        """Where the drones begin, and what they are after."""
+        """Starts and goals of the drones."""
 
     def scattered(self, key: Array) -> Drones:
-        """Drones at rest, upright, where the config says or at random places."""
+        """Drones at rest, upright, at the config's starts or at random places."""
         if self.config.starts:
             return still(jnp.asarray(self.config.starts))
         return still(scatter(key, self.start_grid, self.config.agents))
@@ -232,7 +226,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return tuple(terms)
 
     def start_term(self) -> Term:
-        """Where the drones begin."""
+        """Declaration of the drones' starts."""
         if self.places_drones:
             return Term("start", "where the drones begin", optional=False, no_range="on the course, see the task")
         if self.config.starts:
@@ -257,7 +251,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def apply_action(self, world: World, state: TaskState[G], command: Any) -> tuple[Control, TaskState[G]]:
         """Controllers, rotors and air, at every physics step."""
         wrench, flight = self.physics.wrench(Drones.of(world), state.flight, command)
-        still = jnp.zeros((self.model.nbody - len(wrench), 6))  # columns and whatever else stands in the world
+        still = jnp.zeros((self.model.nbody - len(wrench), 6))  # columns and other bodies of the world
         return Control(wrench=jnp.concatenate([wrench, still])), dataclasses.replace(state, flight=flight)
 
     def post_step(self, world: World, state: TaskState[G], action: Array, key: Array) -> TaskState[G]:
@@ -268,7 +262,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return dataclasses.replace(state, goal=self.advance(drones, state, key))
 
     def advance(self, drones: Drones, state: TaskState[G], key: Array) -> G:
-        """What the drones are after next."""
+        """Next goals of the drones."""
         del drones, key
         return state.goal
 
@@ -281,9 +275,9 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         return world, dataclasses.replace(state, action=action, goal=self.goal_in_order(state.goal, order))
 
     def goal_in_order(self, goal: G, order: Array) -> G:
-        """What the drones are after, if drone i is called what `order[i]`, (A,) int, was: its `commands` of each drone.
+        """Goals with drone `order[i]`, (A,) int, renumbered to i: the fields that `commands` names, of each drone.
 
-        Here, where all are after the same, the goal as it is.
+        Here, where all have the same goal, it is unchanged.
         """
         del order
         return goal
@@ -305,14 +299,14 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     @abc.abstractmethod
     def ego_observation(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
-        """What each drone knows of itself and its goal: terms (A, k), scaled to about 1."""
+        """Observation that each drone has of itself and its goal: terms (A, k), scaled to about 1."""
 
     def entities(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
-        """What is around each drone: terms (A, rows, embodied.core.entities.WIDTH). Here its nearest `teammates`."""
+        """Entities around a drone: terms (A, rows, embodied.core.entity_rows.WIDTH). Here its nearest `teammates`."""
         return {"teammates": self.teammates(drones, state.near)} if self.config.neighbours else {}
 
     def teammates(self, drones: Drones, near: Array) -> Array:
-        """Rows (A, k, WIDTH) for team-mates (A, k); ids past the end are nobody."""
+        """Rows (A, k, WIDTH) for team-mates (A, k); ids past the end are absent."""
         present, others = near < self.config.agents, jnp.minimum(near, self.config.agents - 1)
         offset, velocity = drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None]
         turn = jax.vmap(self.turned, (None, 1), 1)
@@ -358,7 +352,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def solved(self, drones: Drones, state: TaskState[G]) -> Array: ...
 
     def outcome(self, world: World, state: TaskState[G]) -> Outcome:
-        """Success as the task says; failure when a drone collides, crashes or leaves."""
+        """Success as the task defines it; failure when a drone collides, crashes or leaves."""
         drones = Drones.of(world)
         failure = jnp.any(self.ended(drones, state)) & self.config.collisions_end
         return Outcome(success=self.solved(drones, state) & ~failure, failure=failure)

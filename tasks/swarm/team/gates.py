@@ -26,7 +26,7 @@ BARS = {
     "top": ((0.0, 0.0, OPENING + FRAME / 2), (THICK / 2, OPENING, FRAME / 2)),
     "bottom": ((0.0, 0.0, -OPENING - FRAME / 2), (THICK / 2, OPENING, FRAME / 2)),
 }
-"""A frame's boxes: where each is, m, along the way through the gate, to the left and up, and half of its sides, m."""
+"""A frame's boxes: position, m, along the way through the gate, to the left and up, and half of its sides, m."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def in_gate(middle: Array, heading: Array, pos: Array) -> Array:
 
 
 def add_frames(spec: mujoco.MjSpec, gates: int) -> None:
-    """Frames of so many gates, each of its own colour, for cameras; `frames` says where they stand."""
+    """Frames of so many gates, each of its own colour, for cameras; `frames` gives their positions."""
     for gate in range(gates):
         for bar, (place, half) in BARS.items():
             spec.worldbody.add_geom(

@@ -1,7 +1,7 @@
-"""`WaypointTask`: tasks in which every drone is after a point of its own, still or moving.
+"""`WaypointTask`: tasks in which every drone follows a point of its own, still or moving.
 
-Formation, leader and followers, meeting, swapping places, trajectories and landing differ in where the points are and
-in what counts as solved; how a drone sees its point, what it earns and how a script would fly there they share.
+Formation, leader and followers, meeting, swapping places, trajectories and landing differ in the points and in what
+counts as solved; they share observation, rewards and script.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from embodied.core.world import World
 from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level, require_level
 from tasks.swarm.dynamics.drones import Drones, length
@@ -36,7 +36,7 @@ class Weights:
     approach: float = 1.0
     """m/s towards the point while away from it."""
     crowding: float = -2.0
-    """How far others have come within 30 cm, or are about to, in [0, 1]."""
+    """Closeness of others within 30 cm, now or soon, in [0, 1]."""
     action_rate: float = -0.05
     """Squared change of the action."""
     ended: float = -50.0
@@ -54,7 +54,7 @@ class WaypointConfig(DroneTeamConfig):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """Where every drone should be."""
+    """Point of every drone."""
 
     point: Array
     """(A, 3) m, world frame, now."""
@@ -63,7 +63,7 @@ class Goal:
     acceleration: Array
     """(A, 3) m/s^2 of the points."""
     course: Any
-    """What the points follow; the task's own."""
+    """Course of the points; its type is the task's."""
     time: Array
     """() s since the episode began."""
     steady_steps: Array
@@ -87,7 +87,7 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
 
     @abc.abstractmethod
     def course(self, drones: Drones, key: Array) -> Any:
-        """What the points of an episode follow, for drones that begin so."""
+        """Course of an episode's points, for drones with these starts."""
 
     @abc.abstractmethod
     def points(self, course: Any, time: Array, drones: Drones) -> tuple[Array, Array]:
@@ -99,11 +99,11 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         return drones, self.begun(self.course(drones, way), drones)
 
     def begun(self, course: Any, drones: Drones) -> Goal:
-        """What the drones are after at an episode's start."""
+        """Goal of the drones at an episode's start."""
         return self._at(course, jnp.zeros(()), drones, jnp.zeros((), jnp.int32))
 
     def _at(self, course: Any, time: Array, drones: Drones, steady_steps: Array) -> Goal:
-        """Where the points are at a time, and how they move."""
+        """Points at a time, and their motion."""
         (point, velocity), (_, acceleration) = jax.jvp(
             lambda time: self.points(course, time, drones), (time,), (jnp.ones(()),)
         )
@@ -122,7 +122,7 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         return dataclasses.replace(goal, point=point, velocity=velocity, acceleration=acceleration, course=course)
 
     def course_in_order(self, course: Any, order: Array) -> Any:
-        """What the points follow, as `goal_in_order` has it; here as it is: nobody is told a course but by points."""
+        """Course of the points, as `goal_in_order`; here unchanged: drones observe points, never a course."""
         del order
         return course
 
@@ -191,8 +191,7 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         return {"target": state.goal.point}
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
-        """Straight to the point, without an eye for the others; for levels velocity, position and
-        trajectory.
+        """Straight to the point, ignoring the others; for levels velocity, position and trajectory.
 
         Raises:
             EmbodiedError: actions of another level.

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from embodied.core import randomization
-from embodied.core.adr import AutomaticDomainRandomization
 from embodied.core.hooks import TaskHooks
 from embodied.core.initial_states import InitialStateBuffer, InitialStates, first_reset_states
 from embodied.core.randomization import Term
-from embodied.core.task import EditedTerms, Task, TaskWrapper, forwarded, has_expert
+from embodied.core.task import EditedTerms, Task, TaskWrapper, TimeLimit, forwarded, has_expert
 from embodied.core.world import StateT, World
 from embodied.errors import EmbodiedError, UnknownNameError
 from tests.kit.toy_tasks import Speck
@@ -81,12 +80,13 @@ def test_wrappers_stack(task: Task[Any]) -> None:
         assert has_expert(wrapped) == has_expert(task)
         assert dict(wrapped.variations) == dict(task.variations)
     buffer = InitialStateBuffer(first_reset_states(task, 7, 2), np.ones(2))
-    both = AutomaticDomainRandomization(InitialStates(task, buffer, 1.0).without(rewards=["spin"]))
+    both = TimeLimit(InitialStates(task, buffer, 1.0).without(rewards=["spin"]), 7)
     state = jax.eval_shape(both.reset, KEY).task_state
-    assert state.scale.shape == ()
     assert both.observation_terms == task.observation_terms
-    assert "adr_scale" in jax.eval_shape(both.metrics, World.zeros(both.model), state)
-    assert repr(both) == "AutomaticDomainRandomization(EditedTerms(InitialStates(Hover)))"
+    assert set(jax.eval_shape(both.metrics, World.zeros(both.model), state)) == set(
+        jax.eval_shape(task.metrics, World.zeros(task.model), jax.eval_shape(task.reset, KEY).task_state)
+    )
+    assert repr(both) == "TimeLimit(EditedTerms(InitialStates(Hover)))"
 
 
 def test_terms_are_added_and_removed_from_outside(task: Task[Any]) -> None:
@@ -109,7 +109,7 @@ def test_terms_are_added_and_removed_from_outside(task: Task[Any]) -> None:
     assert "spin" in task.reward_weights
 
 
-def test_variations_are_added_from_outside_listed_left_out_and_scaled(task: Task[Any]) -> None:
+def test_variations_are_added_from_outside_listed_and_left_out(task: Task[Any]) -> None:
     light = randomization.scale("lightness", "body_mass", 0.1, 0.2, [1])
     more = task.with_variations(light)
     assert list(more.variations) == [*task.variations, "lightness"]

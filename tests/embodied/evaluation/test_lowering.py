@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from embodied.evaluation import lowering
-from embodied.evaluation.lowering import Lowered, lower_for_cuda
+from embodied.bench import lowering
+from embodied.bench.lowering import Lowered, lower_for_cuda
 from embodied.factory import configured
 from embodied.registry import join_content
 from tests.kit.toy_tasks import Speck

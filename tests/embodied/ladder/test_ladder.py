@@ -17,7 +17,7 @@ from embodied.env.env import Env
 from embodied.factory import make
 from embodied.ladder import __main__ as ladder
 from embodied.registry import join_content
-from policies.multi_agent.mixed_team import load_team
+from policies.training.mixed_team import load_team
 from tests.kit.commands import refused, run
 
 TAG = ["swarm/tag", "--engine", "rigid", "--episodes", "8"]

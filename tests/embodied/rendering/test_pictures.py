@@ -14,7 +14,7 @@ from embodied.rendering import opengl
 from embodied.rendering.opengl import choose_backend
 from embodied.rendering.pictures import FollowCamera, Renderer, View, frame
 from embodied.rendering.scene_state import floating_bodies
-from embodied.rendering.video import VideoWriter, check_kind, contact_sheet, record
+from embodied.viewer.film import VideoWriter, check_kind, contact_sheet, record
 
 SIZE = (80, 48)
 

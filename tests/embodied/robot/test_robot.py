@@ -13,7 +13,7 @@ import pytest
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Description, Kind, Robot
 from embodied.robot import __main__ as command
-from embodied.robot.derivation.tree import lowest_point
+from embodied.robot.tree import lowest_point
 from embodied.storage.paths import asset
 from tests.kit.robots import LINK, MESH, arm, joint, quadruped
 

@@ -133,7 +133,7 @@ def test_curves_have_a_mean_where_all_have_been():
     ],
 )
 def test_a_value_and_its_interval_have_the_same_digits(measure, figure, said):
-    from embodied.runs.aggregate import Interval
+    from embodied.evaluation.aggregate import Interval
 
     assert figure_text(measure, Interval(*figure), {**UNITS, "position_error": "m"}) == said
 

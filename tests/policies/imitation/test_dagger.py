@@ -67,7 +67,7 @@ def test_noise_moves_what_is_done_ever_more_from_environment_to_environment_and_
     assert (done - told)[450:550].std().item() == pytest.approx(0.05, rel=0.2)
     assert (done - told)[900:].std().item() == pytest.approx(0.095, rel=0.2)
     assert (done - told).mean().item() == pytest.approx(0.0, abs=0.01)
-    with pytest.raises(ValueError, match=r"action_noise=-1\.0 must be at least 0"):
+    with pytest.raises(ValueError, match=r"action_noise=-1\.0 must be 0 or more"):
         DaggerConfig(action_noise=-1.0)
 
 

@@ -14,7 +14,7 @@ from policies.algorithm import MismatchError
 from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.imitation.pixel_dagger import PixelDagger
 from policies.networks.mlp import Architecture, NetworkConfig
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.pixel_policy import PixelPolicy
 from policies.training.loop import train
 from tests.kit.imitation import SPEC
 from tests.kit.learners import CONFIGS, told

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies import demonstrations as command
-from policies.imitation import demonstrations
-from policies.imitation.interventions import Source
+from policies.data import demonstrations
+from policies.data.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 from tests.kit.imitation import homewards, outwards
 from tests.kit.learning import PointMass

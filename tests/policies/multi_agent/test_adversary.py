@@ -17,10 +17,10 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import make
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv, check_minority
-from policies.multi_agent.mixed_team import infiltrated
 from policies.policy import zero_policy
 from policies.ppo.config import PPOConfig
 from policies.training.loop import Trainer
+from policies.training.mixed_team import infiltrated
 from policies.training.settings import Settings
 from tests.kit.pushers import TEAM
 

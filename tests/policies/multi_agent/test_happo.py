@@ -63,7 +63,7 @@ def test_an_agent_sees_and_does_what_is_its_own():
 def test_an_agent_that_does_not_learn_keeps_its_bits():
     learner = one_update()
     before = [parameter.clone() for parameter in learner.actor.of_agent(1)]
-    learner._improve(0, learner.given[0], learner._old_log_std[:1])
+    learner._improve(0, learner.given[0], learner.collector.log_std[:1])
     assert all(torch.equal(own, old) for own, old in zip(learner.actor.of_agent(1), before, strict=True))
 
 

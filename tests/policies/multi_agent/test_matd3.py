@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from embodied.storage import trees
+from policies.data.replay_buffer import Batch
 from policies.multi_agent.matd3 import AgentsBellmanUpdate, MATD3ActorUpdate, MATD3Config, deviations
 from policies.off_policy.config import Sizes
 from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
-from policies.off_policy.replay_buffer import Batch
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import train
 from tests.kit.arrays import drawn

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+from policies.data.replay_buffer import Batch
 from policies.multi_agent.mixers import Mixer
 from policies.multi_agent.qmix import QMIXActorUpdate, QMIXConfig, QMIXUpdate
-from policies.multi_agent.team_bins import TeamBinsActor, TeamBinsStructure, bin_centres, nearest_bins
 from policies.networks.mlp import NetworkConfig
+from policies.networks.structured.team_bins import TeamBinsActor, TeamBinsStructure, bin_centres, nearest_bins
 from policies.off_policy.config import Sizes
-from policies.off_policy.replay_buffer import Batch
 from tests.kit.arrays import drawn
 from tests.kit.learners import CONFIGS
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.core.entities import COLUMNS, WIDTH, Kind, entity_rows, rows_in
+from embodied.core.entity_rows import COLUMNS, WIDTH, Kind, entity_rows, rows_in
 from embodied.env.vec_env import ObservationSpec
 from policies import PPO, Policy, PPOConfig
 from policies.networks.build import make_actor, make_critic

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from embodied.core.parts import COLUMNS, SLOTS, WIDTH
+from embodied.core.body_rows import COLUMNS, SLOTS, WIDTH
 from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 from policies import PPO, Policy, PPOConfig
@@ -106,7 +106,7 @@ def test_the_learner_s_gradient_is_autograd_s() -> None:
     ppo = PPO(vectors(policy=7 * WIDTH), 18, 64, CONFIG)
     fill(ppo)
     index = torch.arange(len(ppo.rollout))
-    ppo._workers.chunk = 100
+    ppo.networks.workers.chunk = 100
     found = ppo._gradient(index)
     rollout, config = ppo.rollout, ppo.config
     batch, targets = rollout.actor_batch(index), rollout.critic_batch(index)
@@ -123,10 +123,10 @@ def fill(ppo: PPO) -> None:
     random = torch.Generator().manual_seed(2)
     obs: dict[str, torch.Tensor] = {}
     for t in range(ppo.config.unroll):
-        obs = {"policy": bodies(LEGS, ppo.num_envs, seed=t).flatten(1)}
+        obs = {"policy": bodies(LEGS, ppo.rollout.num_envs, seed=t).flatten(1)}
         ppo.act(obs)
-        none = torch.zeros(ppo.num_envs, dtype=torch.bool)
-        ppo.record(StepData(obs, torch.randn(ppo.num_envs, generator=random), none, none, none, obs))
+        none = torch.zeros(ppo.rollout.num_envs, dtype=torch.bool)
+        ppo.record(StepData(obs, torch.randn(ppo.rollout.num_envs, generator=random), none, none, none, obs))
     ppo._estimate(obs)
 
 

@@ -22,7 +22,7 @@ QUICK = PPOConfig(
 
 
 def curiosity(weight: float = 1.0, seed: int = 0) -> Curiosity:
-    return Curiosity(3, CuriosityConfig(weight), torch.device("cpu"), seed)
+    return Curiosity(3, CuriosityConfig(weight), 1, torch.device("cpu"), seed)
 
 
 def places(middle: float, seed: int = 0) -> torch.Tensor:
@@ -34,20 +34,20 @@ def test_what_was_learned_earns_little_and_what_is_new_much():
     own = curiosity()
     for step in range(300):
         own.learn(places(1.0, step).flatten(0, 1))
-    known, new = own.reward(torch.cat([places(1.0, 1_000), places(-1.0)])).chunk(2)
+    known, new = own.novelty(torch.cat([places(1.0, 1_000), places(-1.0)])).chunk(2)
     assert new.mean() > 20 * known.mean()
 
 
 def test_rewards_are_the_errors_over_their_deviation_times_the_weight():
-    rewards = {weight: curiosity(weight).reward(places(0.0)) for weight in (1.0, 0.25)}
+    rewards = {weight: curiosity(weight).novelty(places(0.0)) for weight in (1.0, 0.25)}
     assert rewards[1.0].std(unbiased=False).item() == pytest.approx(1.0, rel=1e-3)
     torch.testing.assert_close(rewards[0.25], rewards[1.0] / 4)
     assert rewards[1.0].min() >= 0
 
 
 def test_the_seed_fixes_both_networks_and_the_predicted_one_never_changes():
-    same, other = (curiosity(seed=seed).reward(places(0.0)) for seed in (0, 1))
-    assert torch.equal(curiosity().reward(places(0.0)), same)
+    same, other = (curiosity(seed=seed).novelty(places(0.0)) for seed in (0, 1))
+    assert torch.equal(curiosity().novelty(places(0.0)), same)
     assert not torch.allclose(same, other)
     own = curiosity()
     before = [weight.clone() for weight in own._target.parameters()]

@@ -21,7 +21,7 @@ QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=SMALL)
 def rollout(ppo: PPO, reward: float | None = None) -> dict[str, torch.Tensor]:
     """Record random transitions and return the last observation."""
     generator = torch.Generator().manual_seed(0)
-    n = ppo.num_envs
+    n = ppo.rollout.num_envs
     obs = {"policy": torch.zeros(n, 3)}
     for _ in range(ppo.config.unroll):
         ppo.act(obs)
@@ -78,7 +78,7 @@ def test_a_critic_of_another_shape_or_of_another_algorithm_is_left():
 
 def test_a_policy_with_other_layers_is_no_start():
     teacher = make(dataclasses.replace(QUICK, actor=NetworkConfig((8,)))).policy
-    with pytest.raises(ValueError, match=r"with hidden=\(8,\) tanh .* actor has hidden=\(16,\)"):
+    with pytest.raises(ValueError, match=r"with hidden=\(8,\) tanh .* with hidden=\(16,\)"):
         make().start_from(teacher)
 
 
@@ -96,7 +96,7 @@ def test_any_number_of_workers_gives_the_same_bits():
     results = []
     for count in (1, 3):
         ppo = make(config, num_envs=PLAIN.cpu // 8)
-        ppo._workers = Workers("cpu", count)
+        ppo.networks.workers = Workers("cpu", count)
         ppo.update(rollout(ppo))
         results.append(ppo.optimizer.vector.clone())
     assert torch.equal(*results)
@@ -109,7 +109,7 @@ def test_the_gradient_is_that_of_the_whole_loss_in_any_chunks():
         buffer.normal_(generator=ppo.noise_generator)
     index = torch.arange(len(rollout))
     found = ppo._gradient(index)
-    ppo._workers.chunk = 100
+    ppo.networks.workers.chunk = 100
     torch.testing.assert_close(ppo._gradient(index), found, rtol=1e-4, atol=1e-6)
 
     actor, critic = rollout.actor_batch(index), rollout.critic_batch(index)

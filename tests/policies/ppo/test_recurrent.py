@@ -63,14 +63,14 @@ def test_chunks_and_minibatches_are_of_whole_sequences() -> None:
     minibatches = list(ppo.rollout.minibatches(3, ppo.order_generator))
     assert sorted(torch.cat(minibatches).tolist()) == list(range(32))
     whole = ppo._gradient(torch.arange(32))
-    ppo._workers.chunk = 50  # six sequences of eight steps
+    ppo.networks.workers.chunk = 50  # six sequences of eight steps
     torch.testing.assert_close(ppo._gradient(torch.arange(32)), whole, rtol=1e-4, atol=1e-6)
 
 
 def test_values_after_a_time_limit_remember_the_episode() -> None:
     ppo = algorithm_of(Trainer(Recall(8), QUICK, total_steps=1), PPO)
     obs = ppo.collect(env := Recall(8), env.reset())
-    final_value, last_value = ppo._values(ppo.normalizers["policy"], obs["policy"])
+    final_value, last_value = ppo.networks.values(ppo.rollout, ppo.normalizers["policy"], obs["policy"])
     network, hidden = ppo.critic.value, torch.zeros(8, 12)
     assert isinstance(network, RecurrentNetwork)
     for t in range(ppo.config.unroll):
@@ -104,8 +104,8 @@ def test_a_stored_policy_acts_as_before_and_forgets_at_the_episode_s_end() -> No
 
 
 def test_what_it_cannot_do_is_said_in_one_line() -> None:
-    with pytest.raises(ValueError, match=r"symmetry=.*must be unused with architecture gru"):
-        dataclasses.replace(QUICK, symmetry=SymmetryConfig(augmentation=True))
+    with pytest.raises(ValueError, match=r"symmetry.network=True must be False with architecture gru"):
+        dataclasses.replace(QUICK, symmetry=SymmetryConfig(network=True))
     with pytest.raises(ValueError, match=r"minibatches=8 exceeds the 4 environments, of which .* whole sequences"):
         PPO(vectors(policy=1), 1, 4, dataclasses.replace(QUICK, minibatches=8))
     with pytest.raises(EmbodiedError, match=r"'gaussian-gru' remembers; expected Policy.acting_in\(env\)"):

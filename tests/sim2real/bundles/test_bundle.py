@@ -18,14 +18,24 @@ import pytest
 import torch
 
 from embodied.storage.files import seal
-from sim2real import export
 from sim2real.bundles import bundle
-from sim2real.bundles.bundle import load, read_golden, write_golden
+from sim2real.bundles.bundle import load
+from sim2real.bundles.contents import golden_of
 from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
 from sim2real.contract import document
 from sim2real.contract.contract import Contract
+from sim2real.graphs import golden
 from tests.kit import commands
-from tests.kit.bundles import observations, reseal, small_bundle, small_contract, small_policy
+from tests.kit.bundles import (
+    inputs_of,
+    observations,
+    reseal,
+    small_bundle,
+    small_contract,
+    small_described,
+    small_policy,
+    target_of,
+)
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -58,25 +68,26 @@ def test_a_bundle_computes_what_the_policy_does(made):
     assert ready.contract == small_contract()
     assert ready.path == made
     for row in observations(policy, 20):
-        action, target = ready.run(row)
+        found = ready.step(inputs_of(row))
         expected = policy(torch.from_numpy(row[None]))[0].numpy()
-        assert action.dtype == target.dtype == np.float32
-        np.testing.assert_allclose(action, expected, atol=1e-5)
-        np.testing.assert_allclose(target, ready.contract.target(expected), atol=1e-5)
+        assert found["action"].dtype == found["target"].dtype == np.float32
+        np.testing.assert_array_equal(found["observation"], row)
+        np.testing.assert_allclose(found["action"], expected, atol=1e-5)
+        np.testing.assert_allclose(found["target"], target_of(ready.contract, expected), atol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_observation_that_is_not_finite_never_looks_like_a_command(made, bad):
+def test_an_input_that_is_not_finite_never_looks_like_a_command(made, bad):
     ready, seen = load(made), np.zeros(9)
-    assert np.isfinite(ready.run(seen)).all()
+    assert np.isfinite(ready.step(inputs_of(seen))["target"]).all()
     seen[7] = bad
-    assert np.isnan(ready.run(seen)).all()
+    assert all(np.isnan(value).all() for value in ready.step(inputs_of(seen)).values())
 
 
-@pytest.mark.parametrize("shape", [(8,), (1, 9), ()])
-def test_an_observation_of_another_shape_is_refused_with_the_terms(made, shape):
-    with pytest.raises(BundleError, match=r"reads \(9,\): gyro, joint_pos"):
-        load(made).run(np.zeros(shape))
+@pytest.mark.parametrize("shape", [(2,), (1, 3), ()])
+def test_an_input_of_another_shape_is_refused_by_name(made, shape):
+    with pytest.raises(BundleError, match=r"input 'joint_pos' has shape .*; expected \(3,\)"):
+        load(made).step({**inputs_of(np.zeros(9)), "joint_pos": np.zeros(shape)})
 
 
 def flipped(data):
@@ -166,8 +177,8 @@ FORGERIES = {
     "field": (lambda d: d.update(owner="me"), "unknown fields owner"),
     "nothing": (lambda d: d.clear(), "contract.json"),
     "no field": (lambda d: d.pop("workspace"), "not written as embodied writes it"),
-    "fewer": (lambda d: d["actuators"].pop(), "maps observation"),
-    "format": (lambda d: d.update(format=1), "format 1"),
+    "fewer": (lambda d: d["actuators"].pop(), "it maps gyro"),
+    "format": (lambda d: d.update(format=2), "format 2"),
     "terms": (lambda d: d.update(terms=7), "contract.json"),
 }
 
@@ -183,7 +194,7 @@ def test_a_forged_contract_is_refused(folder, forgery):
 
 
 def heavier(graph):
-    weight = next(entry for entry in graph.initializer if entry.name == "weight1")
+    weight = max(graph.initializer, key=lambda entry: len(entry.raw_data))
     weight.raw_data = (1.1 * np.frombuffer(weight.raw_data, np.float32)).astype(np.float32).tobytes()
 
 
@@ -196,7 +207,7 @@ FORGED_NETWORKS = {
             lambda graph, operator=operator: setattr(graph.node[0], "op_type", operator),
             f"it has operators that no exported policy has: {operator}",
         )
-        for operator in ("NonZero", "Loop", "If", "Scan", "Sin")
+        for operator in ("NonZero", "Loop", "If", "Scan", "Conv")
     },
 }
 
@@ -216,12 +227,12 @@ def test_a_forged_network_is_refused(folder, forgery):
     [
         ("gyro[0]", "gyro[9]", "columns"),
         (",", ";", "columns"),
-        ("\n0.0,", "\n", "rows that are not of 15 numbers"),
+        ("\n0.0,", "\n", "rows that are not of 13 numbers"),
         ("\n0.0,", "\nnan,", "finite"),
         ("\n0.0,", "\nx,", "could not convert"),
     ],
 )
-def test_forged_golden_vectors_are_refused(folder, old, new, message):
+def test_forged_golden_steps_are_refused(folder, old, new, message):
     text = (folder / "golden.csv").read_text()
     assert old in text
     (folder / "golden.csv").write_text(text.replace(old, new, 1))
@@ -229,7 +240,7 @@ def test_forged_golden_vectors_are_refused(folder, old, new, message):
     assert re.search(rf"golden\.csv: .*{message}", refused(folder))
 
 
-def test_golden_vectors_must_be_there(folder):
+def test_golden_steps_must_be_there(folder):
     header = (folder / "golden.csv").read_text().splitlines()[0]
     (folder / "golden.csv").write_text(header + "\n")
     reseal(folder)
@@ -265,13 +276,19 @@ def test_sizes_are_bounded(folder, name):
 
 
 def test_texts_keep_numbers_to_the_last_bit():
-    contract, vectors = small_contract(), export.golden_vectors(small_policy(), small_contract())
+    contract, steps = small_contract(), golden_of(small_described(), small_policy())
     assert bundle.read_contract(document.contract_text(contract).encode(), Path("bundle")) == contract
-    text = write_golden(contract, vectors)
-    again = read_golden(text.encode(), contract)
-    for field in ("observation", "action", "target"):
-        np.testing.assert_array_equal(getattr(again, field), getattr(vectors, field))
+    again = golden.read(golden.written(contract, steps).encode(), contract)
+    for name, values in steps.inputs.items():
+        np.testing.assert_array_equal(again.inputs[name], values)
+    np.testing.assert_array_equal(again.action, steps.action)
+    np.testing.assert_array_equal(again.target, steps.target)
     assert isinstance(contract, Contract)
+
+
+def test_a_bundle_of_an_earlier_version_is_refused_with_its_version_and_what_to_do(folder):
+    rewrite_manifest(folder, lambda document: document.update(format=2))
+    assert re.search(r"bundle format 2 by embodied .*, which reads format 3; export the policy again$", refused(folder))
 
 
 def test_the_command_line_verifies(folder, capsys):
@@ -285,7 +302,7 @@ def test_the_command_line_verifies(folder, capsys):
 
 def test_deploying_needs_neither_torch_nor_jax(made):
     code = (
-        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.terms;"
+        "import sys; from sim2real.bundles.bundle import load; import sim2real.deployment.controllers;"
         "ready = load(sys.argv[1]);"
         "print(ready.contract.task, sorted({'torch', 'jax', 'mujoco'} & set(sys.modules)))"
     )

@@ -13,11 +13,20 @@ import pytest
 import torch
 
 from policies.networks.mlp import Activation
-from sim2real import export
 from sim2real.bundles import c_code
-from sim2real.bundles.network import ExportError, Network
+from sim2real.bundles.contents import golden_of
+from sim2real.bundles.files import ExportError
 from sim2real.contract.contract import ContractError
-from tests.kit.bundles import ACTIONS, Compiled, compile_c, observations, small_contract, small_policy
+from sim2real.graphs.to_c import number
+from tests.kit.bundles import (
+    Compiled,
+    compile_c,
+    observations,
+    small_contract,
+    small_described,
+    small_policy,
+    target_of,
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -27,8 +36,8 @@ MCU = (*STRICT, "-pedantic", "-Wconversion", "-Wdouble-promotion", "-Wshadow", "
 
 
 def sources(folder, policy, contract=CONTRACT):
-    vectors = export.golden_vectors(policy, contract)
-    for name, text in c_code.sources(Network.of(policy), contract, vectors, "0" * 64).items():
+    made = small_described(policy, contract)
+    for name, text in c_code.sources(made.graph, made.contract, golden_of(made, policy), "0" * 64).items():
         (folder / name).write_text(text)
     return folder
 
@@ -43,7 +52,7 @@ def test_actions_and_targets_are_torchs(tmp_path, activation, optimised):
     why, action, target = zip(*map(step, seen), strict=True)
     assert set(why) == {0}
     np.testing.assert_allclose(action, expected, atol=1e-5)
-    np.testing.assert_allclose(target, CONTRACT.target(expected), atol=1e-5)
+    np.testing.assert_allclose(target, target_of(CONTRACT, expected), atol=1e-5)
     assert (np.array(target) <= CONTRACT.row("upper").astype(np.float32)).all()
 
 
@@ -61,7 +70,7 @@ def test_what_is_not_finite_is_refused_with_resting_targets(tmp_path, flag):
     step = Compiled(sources(tmp_path, policy), (*MCU, flag))
     usual = observations(policy, 1)[0]
     for bad in (np.nan, np.inf, -np.inf):
-        for place in range(len(usual)):
+        for place in (0, 4, 8):  # of each input; what is remembered was a step's own
             seen = usual.copy()
             seen[place] = bad
             why, action, target = step(seen)
@@ -75,11 +84,13 @@ def test_a_network_that_overflows_is_refused_with_resting_targets(tmp_path):
     policy = small_policy(Activation.RELU)
     actor: Any = policy.network.actor  # whose layers torch says little of
     layers = actor.mean.linears
-    for layer in layers:
+    layers[0].bias.data.fill_(1e30)
+    for layer in layers[1:]:
         layer.weight.data.fill_(1e30)
-    # The golden vectors of such a network hold infinities, which C has no literals for: it has no check.
-    vectors = export.golden_vectors(small_policy(Activation.RELU), CONTRACT)
-    for name, text in c_code.sources(Network.of(policy), CONTRACT, vectors, "0" * 64).items():
+        layer.weight.data[:, ::2] *= -1  # infinities of both signs, which add up to what is no number
+    # The golden steps of such a network hold infinities: its check is another's.
+    golden = golden_of(small_described(), small_policy())
+    for name, text in c_code.sources(small_described(policy).graph, CONTRACT, golden, "0" * 64).items():
         (tmp_path / name).write_text(text)
     why, action, target = Compiled(tmp_path, MCU)(np.full(9, 3.0))
     assert why == 2
@@ -99,7 +110,7 @@ def test_nothing_is_allocated_and_only_math_is_linked(tmp_path):
     compile_c([*MCU, "-O2", "-fno-pie", "-c", str(tmp_path / "policy.c"), "-o", str(tmp_path / "policy.o")])
     listed = subprocess.run(["nm", str(tmp_path / "policy.o")], capture_output=True, text=True, check=True).stdout
     assert set(re.findall(r" U (\w+)", listed)) <= {"expf", "_GLOBAL_OFFSET_TABLE_"}
-    assert re.findall(r" T (\w+)", listed) == ["policy_step"]
+    assert sorted(re.findall(r" T (\w+)", listed)) == ["policy_begin", "policy_observe", "policy_step"]
     assert {kind for kind in re.findall(r" ([A-Za-z]) ", listed) if kind in "dDbB"} <= {"b"}, "a variable has content"
 
 
@@ -125,9 +136,10 @@ def test_sanitisers_find_nothing(tmp_path, hidden):
 
 def test_the_check_of_the_code_passes_and_can_fail(tmp_path):
     sources(tmp_path, small_policy())
-    assert "largest difference from PyTorch" in (c_code.prove(tmp_path) or "")
+    assert "largest difference from the exporting machine" in (c_code.prove(tmp_path) or "")
     code = (tmp_path / "policy.c").read_text()
-    (tmp_path / "policy.c").write_text(code.replace("static const float clip = 5.0", "static const float clip = 4.0"))
+    assert "tanhf(" in code
+    (tmp_path / "policy.c").write_text(code.replace("tanhf(", "0.9f * tanhf("))
     with pytest.raises(ExportError, match="the C code fails its check: largest difference"):
         c_code.prove(tmp_path)
     (tmp_path / "policy.c").write_text("int policy_step")
@@ -135,24 +147,22 @@ def test_the_check_of_the_code_passes_and_can_fail(tmp_path):
         c_code.prove(tmp_path)
 
 
-def test_the_last_action_may_lie_in_the_observation(tmp_path):
+def test_a_step_hands_its_state_on_and_a_refused_one_keeps_it(tmp_path):
     policy = small_policy()
     step = Compiled(sources(tmp_path, policy), MCU)
     seen = observations(policy, 1)[0]
-    _, expected, _ = step(seen)
-    shared, target = seen.copy(), np.zeros(ACTIONS, np.float32)
-    from tests.kit.bundles import FLOATS
-
-    address = shared[3:].ctypes.data_as(FLOATS)
-    assert step._step(shared.ctypes.data_as(FLOATS), address, target.ctypes.data_as(FLOATS)) == 0
-    np.testing.assert_array_equal(shared[3 : 3 + ACTIONS], expected)
+    _, action, _ = step(seen)
+    np.testing.assert_array_equal(step.state, action[:2])
+    seen[0] = np.nan
+    step(seen)
+    np.testing.assert_array_equal(step.state, seen[6:8])
 
 
 def test_literals_are_exact_and_short():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
     values = bits[np.isfinite(bits)]
-    literals = [c_code.number(value) for value in values]
+    literals = [number(value) for value in values]
     np.testing.assert_array_equal(np.array([np.float32(text[:-1]) for text in literals]), values)
     assert max(map(len, literals)) <= 16
     assert all(re.fullmatch(r"-?\d\.\d+e[+-]\d+f", text) for text in literals), "without a point it would be no float"
@@ -163,8 +173,7 @@ def test_names_become_constants_and_cannot_leave_their_comments(tmp_path):
     sources(tmp_path, small_policy(), evil)
     header = (tmp_path / "policy.h").read_text()
     assert "POLICY_ACTUATOR_ANKLE_ROLL = 2" in header
-    assert "POLICY_TERM_JOINT_POS = 3," in header
-    assert "the last 2 steps" in header
+    assert "float joint_pos[3]; /* rad: joint angles */" in header
     compile_c([*MCU, "-c", str(tmp_path / "policy.c"), "-o", str(tmp_path / "policy.o")])
     listed = subprocess.run(["nm", str(tmp_path / "policy.o")], capture_output=True, text=True, check=True).stdout
     assert "evil" not in listed
@@ -176,9 +185,4 @@ def test_names_that_would_be_one_are_refused():
         dataclasses.replace(CONTRACT, actuators=(first, dataclasses.replace(first), *others[1:]))
     twins = dataclasses.replace(CONTRACT, actuators=(first, dataclasses.replace(first, name="HIP"), *others[1:]))
     with pytest.raises(ExportError, match="'hip' and 'HIP' would both be called POLICY_ACTUATOR_HIP"):
-        c_code.sources(Network.of(small_policy()), twins, export.golden_vectors(small_policy(), twins), "0" * 64)
-
-
-def test_a_broken_rate_is_refused():
-    with pytest.raises(ExportError, match=r"control_hz=33.3; C code needs a whole number"):
-        c_code.whole_rate(dataclasses.replace(CONTRACT, control_hz=33.3))
+        c_code.sources(small_described().graph, twins, golden_of(small_described(), None), "0" * 64)

@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import math
 import shutil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from policies.policy import Policy
 from sim2real import export
-from sim2real.bundles.files import CRAZYFLIE
-from sim2real.bundles.network import ExportError
-from sim2real.contract.contract import Contract, Term
-from sim2real.contract.describe import describe
-from sim2real.deployment.terms import Observer
+from sim2real.bundles import bundle, crazyflie_code
+from sim2real.bundles.contents import contents
+from sim2real.bundles.files import CRAZYFLIE, ExportError
+from sim2real.contract.contract import Contract
+from sim2real.deployment.controllers import Controller
+from sim2real.graphs.describe import Described, describe
+from sim2real.graphs.tracing.from_torch import PolicyNodes
 from sim2real.robots.base import Measurement
-from tasks.swarm.hover import Hover
-from tests.kit.bundles import compile_c, small_policy
+from tests.kit.bundles import compile_c, contract_of, shipped_bundle, small_policy
 from tests.kit.fakes import given
 from tests.kit.noiseless import measured, noiseless
+from tests.kit.worlds import task_of
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -175,29 +181,32 @@ LEVEL = Measurement(0.0, gyro=np.zeros(3), orientation=np.eye(4)[0], position=np
 TARGET = (0.0, 0.0, 2.0)
 
 
-def hover_contract(**changes) -> Contract:
-    return dataclasses.replace(describe(Hover(), "swarm/hover"), **changes)
+HOVER = "swarm/hover"
 
 
-def all_terms() -> Contract:
-    """Every source that the firmware knows, some of them remembered."""
-    terms = (
-        Term("rate", "gyro", 3, "rad/s", history=3),
-        Term("up", "up", 3, "1"),
-        Term("down", "gravity", 3, "1", history=2),
-        Term("velocity", "linvel", 3, "m/s"),
-        Term("error", "to_command", 3, "m", history=2),
-        Term("goal", "command", 3, "m"),
-        Term("past", "last_action", 4, "1", history=2),
-    )
-    return hover_contract(terms=terms)
+def thrusts(contract: Contract, target: np.ndarray) -> np.ndarray:
+    """(4,) N of rotors at speeds (4,), by the curve that the contract states."""
+    linear, square = np.array([rotor.thrust for rotor in contract.rotors]).T
+    return linear * target + square * target**2
+
+
+@functools.cache
+def small() -> tuple[Described, Policy]:
+    """The control step of hover under a small policy."""
+    policy = small_policy(inputs=16, actions=4)
+    return describe(task_of(HOVER), HOVER, PolicyNodes(policy)), policy
+
+
+def exported(folder: Path, **changes: Any) -> bundle.Bundle:
+    """A bundle of the small policy whose contract says other things."""
+    made, policy = small()
+    made = dataclasses.replace(made, contract=dataclasses.replace(made.contract, **changes))
+    return export.finished(folder, *contents(made, policy), made.contract)
 
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):
-    place = tmp_path_factory.mktemp("shipped")
-    policy, task, name = export.trained("swarm/hover")
-    return export.write(place / "bundle", policy, describe(task, name)), place
+    return bundle.load(shipped_bundle(HOVER)), tmp_path_factory.mktemp("shipped")
 
 
 @pytest.fixture
@@ -211,35 +220,30 @@ def drone(shipped):
 def compare(drone, made, steps):
     """Fly random states in C and in Python, side by side."""
     rng = np.random.default_rng(0)
-    observer, action = Observer(made.contract), np.zeros(4)
+    controller, force = Controller(made), np.zeros(4)
     drone.enable(1)
-    target = np.zeros(4)
     for _ in range(steps):
         seen, command = flying(rng), rng.uniform(-1, 1, 3) + TARGET
-        action, target = made.run(observer(seen, action, command))
+        force = thrusts(made.contract, controller.decide(seen, command)[2])
         for i in range(STEPS_PER_ACTION):
             later = flying(rng) if i else seen  # between its steps the policy looks at nothing
             mode, forces = drone(later, command)
             assert mode == FORCE
-            np.testing.assert_allclose(forces, np.minimum(target / THRUST_MAX, 1), atol=1e-5)
-    thrusts = [getattr(drone.code, f"get_thrust{i + 1}")() for i in range(4)]
-    np.testing.assert_allclose(thrusts, target, atol=1e-6)
+            np.testing.assert_allclose(forces, np.minimum(force / THRUST_MAX, 1), atol=1e-5)
+    logged = [getattr(drone.code, f"get_thrust{i + 1}")() for i in range(4)]
+    np.testing.assert_allclose(logged, force, atol=1e-6)
 
 
 def test_the_shipped_policy_flies_as_in_python(drone, shipped):
     compare(drone, shipped[0], 50)
 
 
-def test_every_term_and_its_history_are_pythons(tmp_path):
-    contract = all_terms()
-    policy = small_policy(inputs=contract.observation_size, actions=4)
-    made = export.write(tmp_path / "bundle", policy, contract)
-    drone = Drone(made.path, tmp_path)
-    compare(drone, made, 20)
+def test_what_it_remembers_begins_anew_with_each_flight(drone, shipped):
+    compare(drone, shipped[0], 5)
     drone.enable(0)
     drone(LEVEL, TARGET)
     drone.step = 0  # on its next step the policy acts
-    compare(drone, made, 5)  # as if nothing had been before
+    compare(drone, shipped[0], 5)  # as if nothing had been before
 
 
 def test_pid_flies_until_the_operator_enables_the_policy(drone):
@@ -302,14 +306,14 @@ def test_a_setpoint_that_is_not_a_number_trips(drone):
 def test_setpoints_are_limited_to_those_of_training(drone, shipped):
     made, _ = shipped
     drone.enable(1)
-    limits = np.array(made.contract.command_ranges)[:, 1]
-    expected = made.run(Observer(made.contract)(LEVEL, np.zeros(4), limits))[1]
+    limits = np.array([number.upper for number in made.contract.command])
+    expected = thrusts(made.contract, Controller(made).decide(LEVEL, limits)[2])
     np.testing.assert_allclose(drone(LEVEL, 100 * limits)[1], np.minimum(expected / THRUST_MAX, 1), atol=1e-5)
 
 
 @pytest.mark.parametrize(("degrees", "trips"), [(50, False), (70, True), (180, True)])
 def test_tilt_is_limited_where_the_contract_limits_it(tmp_path, degrees, trips):
-    made = export.write(tmp_path / "b", small_policy(inputs=16, actions=4), hover_contract(max_tilt=math.radians(60)))
+    made = exported(tmp_path / "b", max_tilt=math.radians(60))
     drone, half = Drone(made.path, tmp_path), math.radians(degrees) / 2
     drone.enable(1)
     drone(dataclasses.replace(LEVEL, orientation=np.array([math.cos(half), 0, math.sin(half), 0])), TARGET)
@@ -325,7 +329,7 @@ def test_damaged_flash_fails_the_firmwares_self_test(shipped, tmp_path):
     made, _ = shipped
     copy = shutil.copytree(made.path, tmp_path / "copy")
     code = (copy / "crazyflie" / "policy.c").read_text()
-    (copy / "crazyflie" / "policy.c").write_text(code.replace("tanhf(x)", "0.9f * tanhf(x)"))
+    (copy / "crazyflie" / "policy.c").write_text(code.replace("tanhf(", "0.9f * tanhf("))
     assert not Drone(copy, tmp_path).code.controllerOutOfTreeTest() & 1
 
 
@@ -349,33 +353,50 @@ def test_the_folder_is_what_the_firmwares_build_expects(shipped):
     assert "$" not in text.replace("$HOME", "")
 
 
+def sources_of(contract: Contract) -> dict[str, str]:
+    made, _ = small()
+    golden = bundle.load(shipped_bundle(HOVER)).golden
+    return crazyflie_code.sources(made.graph, contract, golden, {"policy.c": "", "policy.h": ""}, "0" * 64)
+
+
+def with_source(contract: Contract) -> Contract:
+    legs = dataclasses.replace(contract.step.sources[0], name="joint_pos")
+    return dataclasses.replace(contract, step=dataclasses.replace(contract.step, sources=(legs,)))
+
+
+def with_command(contract: Contract, **changes: Any) -> Contract:
+    command = dataclasses.replace(contract.step.commands[0], **changes)
+    return dataclasses.replace(contract, step=dataclasses.replace(contract.step, commands=(command,)))
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("change", "message"),
     [
-        ({"control_hz": 30.0}, "control_hz=30 does not divide the firmware's 1000 Hz"),
-        ({"terms": (Term("legs", "joint_offset", 3, "rad"),)}, "firmware does not know joint_offset; it knows command"),
-        ({"command": (), "command_ranges": ()}, "a position setpoint has 3 numbers; the contract's command has 0"),
+        (lambda c: dataclasses.replace(c, control_hz=30.0), "control_hz=30 does not divide the firmware's 1000 Hz"),
+        (with_source, "firmware does not know joint_pos; it knows gyro, orientation, position, linvel_w"),
+        (lambda c: with_command(c, numbers=()), "a position setpoint has 3 numbers; the contract's command has 0"),
+        (lambda c: dataclasses.replace(c, actuators=c.actuators[:3]), "4 rotors; the contract has targets of rotor1"),
+        (lambda c: dataclasses.replace(c, rotors=c.rotors[:3]), "the Crazyflie has 4 rotors"),
     ],
 )
-def test_what_the_firmware_cannot_do_is_refused(changes, message, tmp_path):
-    contract = hover_contract(**changes)
+def test_what_the_firmware_cannot_do_is_refused(change, message):
     with pytest.raises(ExportError, match=message):
-        export.write(tmp_path / "bundle", small_policy(inputs=contract.observation_size, actions=4), contract)
+        sources_of(change(contract_of(HOVER)))
 
 
-def test_rotors_must_be_four_and_take_newtons(tmp_path):
-    contract = hover_contract()
-    rotors = tuple(dataclasses.replace(rotor, unit="rpm") for rotor in contract.actuators)
-    with pytest.raises(ExportError, match="4 rotors that take thrusts in N; the contract has rotor1 in rpm"):
-        export.write(
-            tmp_path / "b", small_policy(inputs=16, actions=4), dataclasses.replace(contract, actuators=rotors)
-        )
+def test_other_robots_and_drones_without_a_command_have_no_controller():
+    contract = contract_of(HOVER)
+    assert sources_of(contract)
+    still = dataclasses.replace(contract, step=dataclasses.replace(contract.step, commands=()))
+    for other in (dataclasses.replace(contract, robot="hexa"), dataclasses.replace(contract, rotors=()), still):
+        assert not sources_of(other)
 
 
 @pytest.mark.slow
 def test_the_firmwares_controller_hovers_in_simulation(drone):
-    env, contract = noiseless("swarm/hover")
-    hover, up, down = (contract.row(name) for name in ("offset", "up", "down"))
+    env, contract = noiseless(HOVER)
+    task: Any = env.task
+    hover, most = float(task.drone.hover_thrust), float(task.drone.max_thrust)
     for seed in range(3):
         env.reset(seed)
         drone.code.controllerOutOfTreeInit()
@@ -388,7 +409,7 @@ def test_the_firmwares_controller_hovers_in_simulation(drone):
                 mode, forces = drone(seen, TARGET)
                 assert mode == FORCE
             change = forces * THRUST_MAX - hover
-            action = np.where(change > 0, change / up, change / down)
+            action = np.where(change > 0, change / (most - hover), change / hover)
             env.step(torch.as_tensor(action[None], dtype=torch.float32))
         last = measured(env, contract)
         assert np.linalg.norm(given(last.position) - TARGET) < 0.1

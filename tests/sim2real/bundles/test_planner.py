@@ -20,27 +20,27 @@ from embodied.core.hooks import PIXELS
 from embodied.errors import EmbodiedError
 from embodied.storage.runs import Run
 from embodied.storage.trees import flatten
-from policies.off_policy.svea.policy import PixelPolicy
+from policies.pixel_policy import PixelPolicy
 from policies.vla.model.config import Head
 from policies.vla.policy import VLAPolicy
 from sim2real import export
 from sim2real.bundles import bundle
 from sim2real.bundles.bundle import Bundle
+from sim2real.bundles.contents import PRODUCER
 from sim2real.bundles.files import PLANNER, BundleError
 from sim2real.bundles.onnx_session import session
 from sim2real.bundles.planner import runtime
 from sim2real.bundles.planner.golden import CHUNK, TOLERANCE
 from sim2real.bundles.planner.network import PlannerNetwork, cameras_of, with_metadata
 from sim2real.bundles.planner.runtime import PlannerRuntime, tokens_of
-from sim2real.bundles.step.contents import PRODUCER
-from sim2real.deployment.controllers import PlanningController, StepController, controller_of
+from sim2real.deployment.controllers import Controller, PlanningController, controller_of
 from sim2real.robots.base import Robot, RobotError
 from sim2real.robots.estimated import EstimatedRobot
 from sim2real.robots.registry import connect
 from sim2real.robots.simulation import photographer
 from sim2real.robots.simulation.photographer import Photographer
 from sim2real.robots.simulation.simulated import SimulatedOptions
-from tasks.swarm.gate_race import EYE, GateRace, GateRaceConfig
+from tasks.swarm.single.gate_race import EYE, GateRace, GateRaceConfig
 from tests.kit import planners
 from tests.kit.bundles import compile_c
 from tests.kit.fakes import given
@@ -65,7 +65,7 @@ from tests.kit.worlds import task_of
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.timeout(240)
-NO_ACTION, NO_COMMAND = np.zeros(ACTIONS), np.zeros(0)
+NO_COMMAND = np.zeros(0)
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +95,12 @@ def test_its_default_instruction_is_the_first_of_its_task(made: Bundle) -> None:
     assert not np.array_equal(made.plan(images, observation), made.plan(images, observation, "reach"))
 
 
-def test_a_policy_from_pixels_is_exported_and_told_nothing() -> None:
+def test_a_policy_from_pixels_is_exported_and_takes_no_instruction() -> None:
     made, policy = planners.looking()
     images, observation = seen()
     expected = policy(groups_of(images, observation)).numpy()
     np.testing.assert_allclose(made.plan(images, observation), expected, atol=TOLERANCE)
-    with pytest.raises(EmbodiedError, match="'open it': this policy is told nothing"):
+    with pytest.raises(EmbodiedError, match="'open it': this policy takes none"):
         made.plan(images, observation, "open it")
 
 
@@ -139,7 +139,7 @@ def test_noise_is_drawn_anew_for_every_plan(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("policy", [vla(Head.FLOW), pixels(), vla()], ids=["flow", "pixels", "tokens"])
 def test_every_kind_that_sees_is_exported_in_one_go_and_to_the_same_bytes(policy: Any, tmp_path: Path) -> None:
     task = task_of(TASK)
-    made, again = (export.written(tmp_path / name, policy, task, TASK) for name in ("one", "another"))
+    made, again = (export.write(tmp_path / name, policy, task, TASK) for name in ("one", "another"))
     assert again.sha256 == made.sha256
     assert (again.path / PLANNER).read_bytes() == (made.path / PLANNER).read_bytes()
     images, observation = seen()
@@ -161,15 +161,17 @@ def test_the_command_line_exports_a_run_of_a_policy_that_sees(made: Bundle, tmp_
 def test_a_run_is_read_back_as_the_policy_that_sees_and_its_task(
     policy: VLAPolicy | PixelPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And handed to what writes planners."""
+    """And described with its planner."""
     run = Run.create(tmp_path, TASK, {}, tmp_path / "run")
     meta, tensors = policy.to_tensors()
     run.save(1, flatten({"policy": tensors}), {"policy": meta, "task": TASK})
     found, task, name = export.trained(str(run.path), task=TASK if isinstance(policy, VLAPolicy) else None)
     assert name == TASK
     written: list[PlannerNetwork] = []
-    monkeypatch.setattr(export, "write_planner", lambda out, network, *_: written.append(network))
-    export.written(tmp_path / "bundle", found, task, name)
+    monkeypatch.setattr(export, "describe", lambda *_, planner, **__: described_for(planner))
+    monkeypatch.setattr(export, "contents", lambda _, network: written.append(network) or ({}, ""))
+    monkeypatch.setattr(export, "finished", lambda *_: None)
+    export.write(tmp_path / "bundle", found, task, name)
     ours = network_of(policy)
     assert written[0].planner == ours.planner
     row = ours.golden(described_for(ours.planner).contract).rows()[0]
@@ -242,7 +244,7 @@ def test_what_was_edited_is_refused(made: Bundle, why: str, tmp_path: Path) -> N
         change = model.SerializeToString()
     kept = {one: data for one, data in {**files, name: change}.items() if data is not None}
     with pytest.raises(BundleError, match=why):
-        export.finished(tmp_path / "edited", kept, made.contract, made.sha256)
+        export.finished(tmp_path / "edited", kept, made.sha256, made.contract)
 
 
 def test_images_are_asked_for_at_the_planners_rate(made: Bundle) -> None:
@@ -259,14 +261,14 @@ def test_images_are_asked_for_at_the_planners_rate(made: Bundle) -> None:
 
     rest = measured(made.contract, images)
     watched = dataclasses.replace(rest, readings=Readings(rest.readings))
-    actions = [controller.decide(watched, NO_ACTION, NO_COMMAND)[1] for _ in range(7)]
+    actions = [controller.decide(watched, NO_COMMAND)[1] for _ in range(7)]
     assert looked == ["image.view", "image.wrist"] * 3
-    observation = controller_of(made, "pull it").decide(rest, NO_ACTION, NO_COMMAND)[0]
+    observation = controller_of(made, "pull it").decide(rest, NO_COMMAND)[0]
     np.testing.assert_allclose(actions[:3], made.plan(images, observation, "pull it")[:3], atol=1e-6)
     with pytest.raises(
         RobotError, match=r"sees through 'view' \(32 x 32 pixels, fixed to world\), and this robot has no"
     ):
-        controller_of(made).decide(dataclasses.replace(rest, readings={}), NO_ACTION, NO_COMMAND)
+        controller_of(made).decide(dataclasses.replace(rest, readings={}), NO_COMMAND)
 
 
 def test_a_frozen_camera_is_named(made: Bundle) -> None:
@@ -280,7 +282,7 @@ def test_a_frozen_camera_is_named(made: Bundle) -> None:
             fresh = {name: rng.integers(0, 256, image.shape, np.uint8) for name, image in first.items()}
             shown = {**fresh, "wrist": first["wrist"]} if frozen else fresh
             now = dataclasses.replace(measured(made.contract, shown, home + travel * cycle / 8), time=0.0125 * cycle)
-            controller.decide(now, NO_ACTION, NO_COMMAND)
+            controller.decide(now, NO_COMMAND)
 
     after(0.5, False)
     after(0.1, True)
@@ -288,16 +290,15 @@ def test_a_frozen_camera_is_named(made: Bundle) -> None:
         after(0.5, True)
 
 
-def test_a_policy_that_is_told_nothing_takes_no_instruction() -> None:
-    class Told:
+def test_a_policy_without_a_planner_takes_no_instruction() -> None:
+    class Plain:
         contract = dataclasses.replace(
-            planners.looking()[0].contract,
-            step=dataclasses.replace(given(planners.looking()[0].contract.step), planner=None),
+            planners.looking()[0].contract, step=dataclasses.replace(planners.looking()[0].contract.step, planner=None)
         )
 
-    assert isinstance(controller_of(Told()), StepController)  # type: ignore[arg-type]
-    with pytest.raises(EmbodiedError, match=f"the policy of '{TASK}' is told nothing"):
-        controller_of(Told(), "open it")  # type: ignore[arg-type]
+    assert type(controller_of(Plain())) is Controller  # type: ignore[arg-type]
+    with pytest.raises(EmbodiedError, match=f"the policy of '{TASK}' takes none"):
+        controller_of(Plain(), "open it")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -352,7 +353,7 @@ def test_the_readme_wires_it(made: Bundle, monkeypatch: pytest.MonkeyPatch) -> N
     inputs = given(re.search(r"given = \{(.*?)\}", wiring))
     exec(wiring.replace(inputs[0], "given = {'joint_pos': joints}"), {**names, "joints": joints})
     controller = controller_of(made)
-    ours = [controller.decide(measured(made.contract, images), NO_ACTION, NO_COMMAND)[2] for _ in range(7)]
+    ours = [controller.decide(measured(made.contract, images), NO_COMMAND)[2] for _ in range(7)]
     np.testing.assert_allclose(targets, ours, atol=1e-5)
 
 
@@ -360,7 +361,7 @@ def test_c_observes_what_the_planner_reads(made: Bundle, tmp_path: Path) -> None
     library = str(tmp_path / "policy.so")
     compile_c(["-std=c99", "-O0", "-shared", "-fPIC", str(made.path / "policy.c"), "-lm", "-o", library])
     policy = ctypes.CDLL(library)
-    fields = [(source.name, ctypes.c_float * source.size) for source in given(made.contract.step).sources]
+    fields = [(source.name, ctypes.c_float * source.size) for source in made.contract.step.sources]
     inputs = type("Input", (ctypes.Structure,), {"_fields_": [*fields, ("planned", ctypes.c_float * ACTIONS)]})()
     state = (ctypes.c_float * 64)()
     inputs.joint_pos[:] = home_of(made.contract)
@@ -368,7 +369,7 @@ def test_c_observes_what_the_planner_reads(made: Bundle, tmp_path: Path) -> None
     observation = (ctypes.c_float * made.contract.observation_size)()
     policy.policy_begin(ctypes.byref(inputs), state)
     assert policy.policy_observe(ctypes.byref(inputs), state, observation) == 0
-    ours = controller_of(made).decide(measured(made.contract, seen()[0]), NO_ACTION, NO_COMMAND)[0]
+    ours = controller_of(made).decide(measured(made.contract, seen()[0]), NO_COMMAND)[0]
     np.testing.assert_allclose(np.array(observation), ours, atol=1e-5)
     inputs.joint_pos[0] = np.inf
     assert policy.policy_observe(ctypes.byref(inputs), state, observation) == 1

@@ -43,11 +43,12 @@ def test_contracts_meet_the_schema_and_come_back_whole(contract: Contract) -> No
 
 
 def test_every_source_has_a_unit_and_says_what_it_is(contract: Contract) -> None:
-    for one in contract.terms if contract.step is None else contract.step.sources:
+    for one in contract.step.sources:
         assert one.unit
         assert len(one.meaning) > 10
-    for low, high in contract.command_ranges:
-        assert low <= high
+    for number in contract.command:
+        assert number.unit
+        assert number.lower <= number.upper
 
 
 def test_a_hovering_drone_says_where_its_rotors_are_and_how_they_push() -> None:
@@ -57,10 +58,13 @@ def test_a_hovering_drone_says_where_its_rotors_are_and_how_they_push() -> None:
     for axis in (0, 1):
         assert sum(rotor.position[axis] for rotor in contract.rotors) == pytest.approx(0.0, abs=1e-9)
     assert sum(rotor.spin for rotor in contract.rotors) == 0
-    assert contract.row("offset").sum() == pytest.approx(contract.mass * 9.81, rel=1e-5)
+    thrusts = [
+        a * n + b * n * n for (a, b), n in zip((r.thrust for r in contract.rotors), contract.row("offset"), strict=True)
+    ]
+    assert sum(thrusts) == pytest.approx(contract.mass * 9.81, rel=1e-5)
     full = [rotor.thrust for rotor in contract.rotors]
     assert all(b > 0 for _, b in full)
-    assert contract.command_ranges[2][0] == 0.0  # no lower than the floor
+    assert contract.command[2].lower == 0.0  # no lower than the floor
 
 
 def test_a_legged_robot_says_what_training_assumed_of_its_joints() -> None:
@@ -78,9 +82,11 @@ def test_a_legged_robot_says_what_training_assumed_of_its_joints() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: d.update(format=1), "format 1; this version reads 2: export it again"),
+        (lambda d: d.update(format=1), "format 1; this version reads 3: export it again"),
         (lambda d: d.update(limits=3), "unknown fields limits"),
-        (lambda d: d["command_ranges"][0].reverse(), "its range is"),
+        (lambda d: d["step"]["commands"][0]["numbers"][0].update(lower=9.0), "its range is"),
+        (lambda d: d["step"]["commands"][0]["numbers"].pop(), "has 3 numbers, and names 2"),
+        (lambda d: d.update(config="[1]"), "expected the task's changed options as a JSON object"),
         (lambda d: d["joints"][0].update(name="leg"), "drives joint 'FR_hip'; known: "),
         (lambda d: d["actuators"][0].update(lower=5.0), "lies outside"),
     ],

@@ -66,15 +66,6 @@ def test_the_policy_sees_its_last_action_and_begins_without_one():
     np.testing.assert_allclose(policy.seen[first + 1][6:9], action, rtol=1e-6)
 
 
-def test_the_policys_history_begins_with_its_run():
-    gyro = dataclasses.replace(leg().terms[1], history=3)
-    contract = dataclasses.replace(leg(), terms=(gyro,))
-    _, _, policy = deploy(FakeRobot(contract))
-    first, second = policy.seen[3].reshape(3, 3), policy.seen[4].reshape(3, 3)
-    np.testing.assert_array_equal(first, first[[0, 0, 0]])
-    assert not np.array_equal(second[2], second[1])
-
-
 def test_deadlines_are_absolute():
     robot = FakeRobot()
     rng = np.random.default_rng(0)

@@ -10,7 +10,9 @@ import pytest
 from embodied.errors import EmbodiedError
 from sim2real.contract.contract import Actuator, Contract, Joint, Step, Term
 from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
+from sim2real.deployment.safety_limits import stiffness_of
 from sim2real.robots.base import Measurement
+from tests.kit.bundles import target_of
 from tests.kit.fakes import given
 
 KP, KD, EFFORT, TOP, RATE = 30.0, 0.5, 20.0, 20.0, 40.0
@@ -22,9 +24,15 @@ def leg(**changes) -> Contract:
         Actuator(f"m{i}", "rad", 0.1 * i, 0.5, 0.5, -1.0, 1.0, RATE, KP, KD, EFFORT, f"j{i}") for i in range(3)
     )
     joints = tuple(Joint(f"j{i}", 0.0, -1.0, 1.0, TOP) for i in range(3))
-    terms = (Term("q", "joint_offset", 3, "rad"),)
-    whole = Contract("test/leg", "leg", 50.0, 500.0, actuators, joints, terms, max_tilt=1.2)
+    terms, step = (Term("q", 3, "rad"),), Step((), (), (), 3)
+    whole = Contract("test/leg", "leg", 50.0, 500.0, actuators, joints, terms, step, max_tilt=1.2)
     return dataclasses.replace(whole, **changes)
+
+
+def stiff_leg(stiffness: float) -> Contract:
+    """The same with stiffer servos."""
+    actuators = tuple(dataclasses.replace(one, stiffness=stiffness) for one in leg().actuators)
+    return leg(actuators=actuators)
 
 
 def measured(time=0.0, **parts) -> Measurement:
@@ -73,7 +81,7 @@ def test_random_input_never_gets_a_bad_target_out(seed, count):
             missed=rng.random() < 0.05,
         )
         action = awkward(rng, 3, 0.7)
-        target = contract.target(action) if rng.random() > 0.05 else awkward(rng, 3, 0.5)
+        target = target_of(contract, action) if rng.random() > 0.05 else awkward(rng, 3, 0.5)
         state = through(safety, state, cycle, target, action=action)
         if state.reason:
             latched += 1
@@ -176,19 +184,29 @@ def test_near_top_speed_a_motor_may_brake_but_not_push():
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.5, 0.89, 0.95, 1.0, 1.4])
-def test_the_stiff_servos_of_a_whole_step_are_braked_near_top_speed_and_free_below(speed):
-    safety = Safety.of(leg(step=Step((), (), (), 3)))
+def test_stiff_servos_are_braked_near_top_speed_and_free_below(speed):
+    """They give their largest effort at an error of 0.2 rad; at top speed a joint moves 0.4 rad in a period."""
+    safety, kp = Safety.of(stiff_leg(100.0)), 100.0
     turning = measured(0.0, joint_vel=np.array([speed * TOP, -speed * TOP, 0.0]))
     state = through(safety, State(), Cycle(0.0, turning), [0.7, 0.7, 0.7])
-    drive = KP * given(state.target) - KD * given(turning.joint_vel)
+    drive = kp * given(state.target) - KD * given(turning.joint_vel)
     np.testing.assert_allclose(given(state.target)[1:], 0.7)  # against its motion, and from rest: no limit but its own
     if speed < 0.9:
         assert given(state.target)[0] == pytest.approx(0.7)
     else:
         left = max(0.0, 1 - speed) / 0.1
-        lead = EFFORT / KP + TOP / 50
-        assert given(state.target)[0] == pytest.approx(min(0.7, KD * speed * TOP / KP + left * lead))
+        lead = EFFORT / kp + TOP / 50
+        assert given(state.target)[0] == pytest.approx(min(0.7, KD * speed * TOP / kp + left * lead))
     assert speed < 1 or drive[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_servo_is_stiff_where_its_joint_moves_further_in_a_period_than_its_largest_effort_takes():
+    reach, way = EFFORT / KP, TOP / 50
+    for stiffness, stiff in ((KP, False), (1.01 * KP * reach / way, True), (0.99 * KP * reach / way, False)):
+        assert stiffness_of(stiff_leg(stiffness))[0].all() == stiff
+    unstated = tuple(dataclasses.replace(joint, max_velocity=math.inf) for joint in leg().joints)
+    assert not stiffness_of(dataclasses.replace(stiff_leg(100.0), joints=unstated))[0].any()
+    assert stiffness_of(dataclasses.replace(stiff_leg(1000.0), joints=unstated))[0].all()
 
 
 def swaying(cycles: int, seed: int, noise: float = 0.0):
@@ -381,7 +399,7 @@ def test_a_policy_that_is_always_beyond_its_limits_trips():
 
 def test_rotors_have_limits_but_no_pose_and_no_margin():
     rotor = Actuator("rotor1", "N", 0.08, 0.04, 0.08, 0.0, 0.12, math.inf, max_effort=0.12)
-    drone = Contract("test/drone", "drone", 50.0, 500.0, (rotor,), (), ())
+    drone = Contract("test/drone", "drone", 50.0, 500.0, (rotor,), (), (), Step((), (), (), 1))
     state = through(Safety.of(drone), State(), Cycle(0.0, Measurement(0.0)), [0.12])
     np.testing.assert_array_equal(state.target, [0.12])
     assert through(Safety.of(drone), State(), Cycle(0.0, Measurement(0.0)), [0.13]).step == "target"

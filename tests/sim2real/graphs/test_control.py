@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,13 @@ import pytest
 from embodied.core.task import Task
 from embodied.new.__main__ import main as new
 from embodied.registry import join_content
-from sim2real.contract.describe_step import Described, describe_step
 from sim2real.contract.planner import PLANNED
 from sim2real.graphs.control import ControlGraph
+from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.graph import GraphError
 from sim2real.graphs.reference import Reference
 from tasks.locomotion.joystick import Joystick
-from tests.kit.bundles import contract_of, described, quick
-from tests.kit.fakes import given
+from tests.kit.bundles import contract_of, described
 from tests.kit.worlds import task_of
 
 pytestmark = pytest.mark.timeout(240)
@@ -26,27 +26,23 @@ QUICK = (
     "manipulation/reach", "swarm/formation",
 )  # fmt: skip
 """One of each kind; the others are slow only because there are so many."""
-REFUSED = ("locomotion/ant-4x2",)
-TRACEBACKS = (
-    "grasping/leap-catch-team", "grasping/leap-hand-over-team", "locomotion/half-cheetah-2x3", "locomotion/sumo",
-    "swarm/mean-field-flock",
+REFUSED = (
+    "grasping/leap-catch-team", "grasping/leap-hand-over-team", "locomotion/ant-4x2", "locomotion/half-cheetah-2x3",
+    "locomotion/sumo", "swarm/mean-field-flock",
 )  # fmt: skip
-"""Teams that are neither described nor refused in one line yet."""
-BROKEN = pytest.mark.xfail(strict=True, raises=IndexError, reason="a team that should be refused in one line")
+"""Teams that no robot can be alone in."""
 NAMES = [
-    pytest.param(
-        name, marks=[*([] if name in QUICK else [pytest.mark.slow]), *([BROKEN] if name in TRACEBACKS else [])]
-    )
+    pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
     for name in join_content()
     if name not in REFUSED
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_team_that_no_robot_can_be_alone_in_is_refused(name: str) -> None:
-    with pytest.raises(GraphError, match=f"'{name}' cannot be deployed: it needs what another robot of the team does"):
-        described(name)
+def test_a_team_whose_robots_are_sent_no_setpoints_is_refused(name: str) -> None:
+    with pytest.raises(GraphError, match=rf"^'{name}' cannot be deployed: its .* names no `setpoints`") as caught:
+        describe(task_of(name), name)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,7 +59,7 @@ def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp(request.param)
     new(["task", "mine", "--kind", request.param, "--folder", str(folder)])
     name = str(folder / "mine.py")
-    return describe_step(quick(join_content()[name].load()()), name)
+    return describe(join_content()[name].load()(), name)
 
 
 def test_a_task_of_ones_own_has_a_step_as_it_is_written(own: Described) -> None:
@@ -72,7 +68,7 @@ def test_a_task_of_ones_own_has_a_step_as_it_is_written(own: Described) -> None:
 
 def same_as_reference(described: Described) -> None:
     contract, task = described.contract, described.task
-    reference = Reference(task, given(contract.step), [joint.name for joint in contract.joints], described.graph)
+    reference = Reference(task, contract.step, [joint.name for joint in contract.joints], described.graph)
     steps = reference.steps(5)
     observation, state = reference.observe(steps)
     action = np.random.default_rng(2).uniform(-1, 1, (5, task.action_size)).astype(np.float32)
@@ -86,12 +82,12 @@ def same_as_reference(described: Described) -> None:
 
 def test_a_robot_is_asked_for_what_it_measures_and_no_more() -> None:
     """The hand's place follows from the joints; of a team a drone needs its own point and sees the others."""
-    step = given(described("manipulation/reach").contract.step)
+    step = described("manipulation/reach").contract.step
     assert [source.name for source in step.sources] == ["joint_pos", "object1_pos", "object1_quat"]
-    assert [(one.name, one.size) for one in step.told] == [("goal", 3)]
+    assert [(one.name, one.size) for one in step.commands] == [("goal", 3)]
     assert step.base_body == "link0"
-    team = given(described("swarm/formation").contract.step)
-    assert {one.name: (one.size, one.places) for one in team.told}["goal.point"] == (3, (0, 1, 2))
+    team = described("swarm/formation").contract.step
+    assert {one.name: (one.size, one.places) for one in team.commands}["goal.point"] == (3, (0, 1, 2))
     assert {"cf0_cf.quat", "cf0_cf.pos", "cf7_cf.pos"} <= {source.name for source in team.sources}
     assert "cf7_cf.quat" not in {source.name for source in team.sources}
 
@@ -101,8 +97,8 @@ def changed(**own: Any) -> Task[Any]:
     return type("Changed", (join_content()["locomotion/go1-joystick-flat"].load(),), own)()
 
 
-def test_what_episodes_draw_and_nobody_tells_is_an_error() -> None:
-    with pytest.raises(GraphError, match=r"'command' of its state begins otherwise in every .*, and is neither told"):
+def test_what_episodes_draw_and_no_command_gives_is_an_error() -> None:
+    with pytest.raises(GraphError, match=r"'command' of its state begins otherwise in every .*, and is neither"):
         ControlGraph.of(changed(commands={}))
 
 
@@ -111,12 +107,24 @@ def test_a_command_that_is_no_field_of_the_state_is_named() -> None:
         ControlGraph.of(changed(commands={"comand": "forward"}))
 
 
-def test_the_general_description_agrees_with_the_one_in_words() -> None:
-    """Velocity tasks have both: joints, limits, gains and rates are the same."""
+def test_actuators_joints_and_facts_are_those_of_the_robot() -> None:
+    """Targets follow from the actions by the rule that the contract states, around the stance that holds the robot."""
     name = "locomotion/go1-joystick-flat"
-    assert isinstance(task_of(name), Joystick)
-    words, whole = contract_of(name), described(name).contract
-    assert [joint.name for joint in words.joints] == [joint.name for joint in whole.joints]
-    for field in ("lower", "upper", "stiffness", "damping", "max_effort"):
-        np.testing.assert_allclose(words.row(field), whole.row(field))
-    assert (words.control_hz, words.physics_hz) == (whole.control_hz, whole.physics_hz)
+    task, contract = task_of(name), contract_of(name)
+    assert isinstance(task, Joystick)
+    assert [joint.name for joint in contract.joints] == list(task.robot.joint_names)
+    np.testing.assert_allclose(contract.row("offset"), task.layout.stance, atol=1e-6)
+    np.testing.assert_allclose(contract.row("up"), task.action_scale)
+    np.testing.assert_allclose(contract.row("down"), task.action_scale)
+    np.testing.assert_allclose(contract.row("max_rate"), 2 * task.action_scale / task.timing.control_dt)
+    np.testing.assert_allclose(contract.joint_row("default"), task.layout.home, atol=1e-6)
+    noise = {term.name: term.noise for term in contract.terms}
+    assert noise["gyro"] == pytest.approx(task.config.noise.gyro / math.sqrt(3))
+    assert contract.latency == task.config.vary.latency
+    assert all(term.unit and term.meaning for term in contract.terms)
+
+
+def test_targets_that_follow_from_more_than_the_action_have_no_rule() -> None:
+    contract = contract_of("manipulation/reach")
+    assert not contract.row("up").any()
+    assert np.isinf(contract.row("max_rate")).all()

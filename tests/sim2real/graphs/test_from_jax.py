@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sim2real.graphs.from_jax import Argument, inline
 from sim2real.graphs.graph import Builder, Graph, GraphError
+from sim2real.graphs.tracing.from_jax import Argument, inline
 
 pytestmark = pytest.mark.timeout(120)
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)

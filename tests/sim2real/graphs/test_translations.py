@@ -12,11 +12,10 @@ from torch import nn
 
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
-from sim2real.bundles import onnx_check
-from sim2real.graphs import to_onnx
-from sim2real.graphs.from_torch import inline, inline_all
+from sim2real.graphs import onnx_check, to_onnx
 from sim2real.graphs.graph import BINARY, REDUCE, UNARY, Builder, Graph, GraphError
 from sim2real.graphs.to_c import HELPERS, CText
+from sim2real.graphs.tracing.from_torch import inline, inline_all
 from tests.kit.bundles import compile_c
 
 pytestmark = pytest.mark.timeout(120)
@@ -54,7 +53,7 @@ GIVEN = {"a": A, "b": B, "one": np.array([0.7], np.float32)}
 def test_onnx_runtime_computes_it() -> None:
     graph = everything()
     model = to_onnx.build(graph, "test", {"of": "a test"})
-    assert {node.op_type for node in model.graph.node} <= onnx_check.STEP_OPERATORS
+    assert {node.op_type for node in model.graph.node} <= onnx_check.OPERATORS
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [*graph.outputs]
     found = dict(zip(names, session.run(names, GIVEN), strict=True))

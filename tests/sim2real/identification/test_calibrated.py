@@ -23,7 +23,7 @@ from embodied.train import main as train
 from policies.training import launch
 from policies.training.settings import saved_settings
 from sim2real.contract.contract import Contract
-from sim2real.contract.describe import describe
+from sim2real.graphs.describe import describe
 from sim2real.identification import calibration as cb
 from sim2real.identification.calibrated import calibrated
 from sim2real.identification.calibration import Calibration
@@ -31,7 +31,7 @@ from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
-from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
 from tests.kit.hooks import partly
 from tests.kit.worlds import task_of
@@ -131,17 +131,17 @@ def test_without_width_every_episode_has_the_estimate() -> None:
 
 
 def test_the_contract_stays_that_of_the_robot_but_for_what_training_assumed() -> None:
-    ours, theirs = describe(calibrated(task_of(WALK), leg()), WALK), contract_of(WALK)
+    ours, theirs = describe(calibrated(task_of(WALK), leg()), WALK).contract, contract_of(WALK)
     assert ours.mass != theirs.mass
     assert meant(ours) == meant(theirs)
-    flown = describe(calibrated(task_of(HOVER), drone(thrust=1.2)), HOVER)
+    flown = describe(calibrated(task_of(HOVER), drone(thrust=1.2)), HOVER).contract
     assert meant(flown) == meant(contract_of(HOVER))
 
 
 def meant(contract: Contract) -> Contract:
     """What actions and observations mean, without what training took the robot for."""
     joints = tuple(dataclasses.replace(joint, armature=0.0, friction=0.0) for joint in contract.joints)
-    return dataclasses.replace(contract, joints=joints, mass=0.0)
+    return dataclasses.replace(contract, joints=joints, mass=0.0, latency=(0.0, 0.0))
 
 
 STRONG = {"thrust": 1.1, "drag_xy": 2.0, "speed_up": 0.5}

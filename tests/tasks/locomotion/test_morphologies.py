@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from embodied import train
+from embodied.core.body_rows import COLUMNS, VECTOR_WIDTH, WIDTH, parts_in
 from embodied.core.episode import flatten_observation
-from embodied.core.parts import COLUMNS, VECTOR_WIDTH, WIDTH, parts_in
 from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.env.env import Env

@@ -13,8 +13,8 @@ import torch
 import embodied
 from embodied.evaluation.rollouts import evaluate
 from policies.training.loading import load_policy
-from tasks.swarm.base_station import LEAST, SNR_AT_1M, BaseStation, BaseStationConfig, Radio, shares
 from tasks.swarm.dynamics.drones import still
+from tasks.swarm.multi.base_station import LEAST, SNR_AT_1M, BaseStation, BaseStationConfig, Radio, shares
 from tests.kit.hooks import blank
 from tests.kit.worlds import jitted
 

@@ -16,7 +16,7 @@ from embodied.engines import make_engine
 from policies.training.loading import load_policy
 from tasks.swarm.dynamics.drones import RADIUS
 from tasks.swarm.dynamics.quadrotor import GRAVITY
-from tasks.swarm.landing import Landing, LandingConfig
+from tasks.swarm.single.landing import Landing, LandingConfig
 from tests.kit.budget import sharing
 from tests.kit.scripts import flown
 from tests.kit.worlds import task_of

@@ -16,7 +16,7 @@ from embodied.core.hooks import PROPRIO
 from embodied.core.world import World
 from embodied.rendering.scene_state import SceneReader, set_scene
 from tasks.swarm.dynamics.drones import still
-from tasks.swarm.gate_race import CAMERA, PROPRIO_TERMS, GateRace, GateRaceConfig, Goal
+from tasks.swarm.single.gate_race import CAMERA, PROPRIO_TERMS, GateRace, GateRaceConfig, Goal
 from tasks.swarm.team.gates import BARS, CLEAR, FRAME, OPENING, Gate, colour, frames, in_gate, random_course
 from tests.kit.hooks import blank, compiled, partly
 from tests.kit.worlds import task_of

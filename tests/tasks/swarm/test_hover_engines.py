@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import embodied
-from tasks.swarm.hover import Hover, HoverConfig
+from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.scripts import flown
 
 N, STEPS = 8, 100  # one second

@@ -22,8 +22,8 @@ from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import still as still_drones
 from tasks.swarm.dynamics.multirotor import Multirotor
 from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
-from tasks.swarm.hover import HEIGHT, Hover, HoverConfig
-from tasks.swarm.trajectory import Trajectory, TrajectoryConfig
+from tasks.swarm.single.hover import HEIGHT, Hover, HoverConfig
+from tasks.swarm.single.trajectory import Trajectory, TrajectoryConfig
 from tests.kit.hooks import blank, partly
 from tests.kit.robots import multirotor, quadruped, thrusters
 from tests.kit.scripts import flown, still

@@ -194,8 +194,8 @@ def test_a_loss_that_is_not_finite_is_an_error():
     ("changes", "message"),
     [
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"learning_rate": math.nan}, "learning_rate=nan must be finite and more than 0"),
-        ({"shift": -1}, "shift=-1 must be finite and 0 or more"),
+        ({"learning_rate": math.nan}, "learning_rate=nan must be finite"),
+        ({"shift": -1}, "shift=-1 must be 0 or more"),
         ({"held_out": 1.0}, "held_out=1.0 must be 0 or more and less than 1"),
     ],
 )

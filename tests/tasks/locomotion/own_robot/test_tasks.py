@@ -145,9 +145,9 @@ def test_each_number_of_feet_has_its_task(two_feet: str, four_feet: str) -> None
 def test_small_robots_are_told_to_go_slower_unless_asked_otherwise(two_feet: str) -> None:
     task = BipedVelocity(BipedVelocityConfig(robot=two_feet))
     expected = 1.0 * np.sqrt(task.robot.height / 0.7842)
-    assert task.config.command.limits[0] == pytest.approx(expected)
+    assert task.velocities.limits[0] == pytest.approx(expected)
     asked = BipedVelocity(BipedVelocityConfig(robot=two_feet, froude=False))
-    assert asked.config.command.limits == (1.0, 0.4, 0.8)
+    assert asked.velocities.limits == (1.0, 0.4, 0.8)
 
 
 def test_getup_falls_from_its_height_and_parts_meet_but_for_those_that_touch_at_home(four_feet: str) -> None:
@@ -185,7 +185,7 @@ def test_commands_lead_to_the_target(reach: Reach) -> None:
         for _ in range(600):
             quat = np.array([np.cos(heading / 2), 0.0, 0.0, np.sin(heading / 2)], np.float32)
             command = np.asarray(guide(np.array([*place, 0.3], np.float32), quat, target))
-            assert (np.abs(command) <= np.array(reach.config.command.limits) + 1e-5).all()
+            assert (np.abs(command) <= np.array(reach.velocities.limits) + 1e-5).all()
             cos, sin = np.cos(heading), np.sin(heading)
             place = place + 0.02 * np.array([cos * command[0] - sin * command[1], sin * command[0] + cos * command[1]])
             heading += 0.02 * command[2]
@@ -222,3 +222,15 @@ def test_a_relative_path_is_found_from_everywhere(tmp_path: Path, monkeypatch: p
     (tmp_path / "q.urdf").write_text(quadruped())
     monkeypatch.chdir(tmp_path)
     assert VelocityConfig(robot="q.urdf").robot == str(tmp_path / "q.urdf")
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Velocity, "four_feet"), (BipedVelocity, "two_feet")])
+def test_made_again_from_its_config_it_is_the_same_task(
+    kind: type[Any], name: str, request: pytest.FixtureRequest
+) -> None:
+    """Commands of a lower robot are slower, once."""
+    config = kind.config_type(robot=request.getfixturevalue(name))
+    task = kind(config)
+    again = task.rebuilt()
+    assert again.config == task.config == config
+    assert again.velocities == task.velocities

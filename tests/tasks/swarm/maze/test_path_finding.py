@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import embodied
-from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
@@ -195,7 +195,7 @@ def test_the_script_reaches_goals_that_others_do_not() -> None:
     ("make", "message"),
     [
         (lambda: PathFindingConfig(cells=4, obstacles=9), "16 cells have no room for obstacles=9, and a start"),
-        (lambda: PathFindingConfig(obstacles=-1), "obstacles=-1; expected 0 or more"),
+        (lambda: PathFindingConfig(obstacles=-1), "obstacles=-1 must be 0 or more"),
         (
             lambda: PathFinding(PathFindingConfig(level=Level.RATES)).expert({}, None),  # type: ignore[arg-type]
             "level velocity, not on rates",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from embodied.core.entities import Kind, entity_rows
+from embodied.core.entity_rows import Kind, entity_rows
 from tasks.swarm.maze.reciprocal import avoiding, until_touching
 
 AHEAD = jnp.array([[0.9, 0.0]])

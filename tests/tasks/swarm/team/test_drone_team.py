@@ -13,25 +13,25 @@ import pytest
 import torch
 
 import embodied
-from embodied.core.entities import COLUMNS
+from embodied.core.entity_rows import COLUMNS
 from embodied.core.world import World
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
-from tasks.swarm.base_station import BaseStation, BaseStationConfig
 from tasks.swarm.control.levels import LEVELS, SPEED, Level
-from tasks.swarm.coverage import CELL, Coverage, CoverageConfig
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.dynamics.flight import known_effects
 from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.flocking.flock import kuramoto, polarisation
-from tasks.swarm.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots
-from tasks.swarm.gate_race import GateRace, GateRaceConfig
-from tasks.swarm.navigation import Navigation, NavigationConfig
-from tasks.swarm.pursuit import CAUGHT, Pursuit, PursuitConfig
+from tasks.swarm.multi.base_station import BaseStation, BaseStationConfig
+from tasks.swarm.multi.coverage import CELL, Coverage, CoverageConfig
+from tasks.swarm.multi.formation import PITCH, Formation, FormationConfig, LeaderFollower, MeetUp, Shape, Swap, slots
+from tasks.swarm.multi.navigation import Navigation, NavigationConfig
+from tasks.swarm.multi.pursuit import CAUGHT, Pursuit, PursuitConfig
+from tasks.swarm.single.gate_race import GateRace, GateRaceConfig
+from tasks.swarm.single.trajectory import Path, Trajectory, TrajectoryConfig
 from tasks.swarm.team.drone_team import SPACING, DroneTeam
+from tasks.swarm.team.flight import known_effects
 from tasks.swarm.team.gates import CLEAR, Gate, Wall
 from tasks.swarm.team.waypoints import WaypointConfig
-from tasks.swarm.trajectory import Path, Trajectory, TrajectoryConfig
 from tests.kit.hooks import blank, compiled, partly
 from tests.kit.worlds import jitted
 
@@ -317,7 +317,7 @@ def test_places_behind_a_leader_are_within_reach() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FormationConfig(agents=0), "agents=0; expected at least 1"),
+        (lambda: FormationConfig(agents=0), "agents=0 must be at least 1"),
         (lambda: WaypointConfig(agents=2, starts=((0, 0, 1),)), "1 starts for agents=2; expected one for each"),
         (
             lambda: WaypointConfig(agents=2, starts=((0, 0, 1), (0, 0.1, 1))),

@@ -12,7 +12,7 @@ from embodied.evaluation.rollouts import evaluate
 from embodied.factory import configured, make
 from embodied.registry import join_content
 from policies.training.loading import load_policy
-from tasks.swarm.coverage import distance_to
+from tasks.swarm.multi.coverage import distance_to
 from tests.kit.scripts import obeyed
 from tests.kit.worlds import task_of
 

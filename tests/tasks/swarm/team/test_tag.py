@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import embodied
-from embodied.core.entities import COLUMNS, WIDTH
+from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.core.episode import flatten_observation
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import still
-from tasks.swarm.tag import CATCH, EGO_SIZE, Tag, TagConfig, bound
+from tasks.swarm.multi.tag import CATCH, EGO_SIZE, Tag, TagConfig, bound
 from tests.kit.hooks import compiled
 from tests.kit.scripts import obeyed
 
@@ -174,9 +174,9 @@ def test_scripted_predators_hold_a_prey_that_stays_in_flight() -> None:
         ({"prey": 0}, "prey=0 of agents=4; expected at least one drone on either side"),
         ({"prey": 4}, "prey=4 of agents=4"),
         ({"level": Level.RATES}, "level=rates; expected velocity"),
-        ({"speed_ratio": 0.0}, "speed_ratio=0.0; expected a positive number"),
+        ({"speed_ratio": 0.0}, "speed_ratio=0.0 must be positive"),
         ({"neighbours": 0}, "neighbours=0; expected at least 1"),
-        ({"obstacles": -1}, "obstacles=-1; expected 0 or more"),
+        ({"obstacles": -1}, "obstacles=-1 must be 0 or more"),
     ],
 )
 def test_games_that_cannot_be_played_are_refused(options: dict[str, Any], message: str) -> None:

@@ -1,0 +1,1 @@
+"""`python -m embodied.bench`: environment steps per second."""

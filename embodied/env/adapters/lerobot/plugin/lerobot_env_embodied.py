@@ -1,5 +1,0 @@
-"""What LeRobot imports because of its name: `--env.type=embodied` exists from then on."""
-
-from embodied.env.adapters.lerobot.config import EmbodiedEnvConfig
-
-__all__ = ["EmbodiedEnvConfig"]

@@ -1,0 +1,1 @@
+"""Transitions that learners read: replay buffers, demonstrations, interventions."""

@@ -1,0 +1,1 @@
+"""Actors of observations with structure: teams, bodies of many forms, diffusion."""

@@ -1,0 +1,63 @@
+"""Actors that are no perceptron: their choice is an algorithm, whose numbers are stored with their weights."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from policies.networks.mlp import NetworkConfig
+
+
+class StructuredActor(nn.Module):
+    """An actor with a structure: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
+
+    kind: ClassVar[str]
+    """Name of a stored policy with this actor."""
+    structure_type: ClassVar[type[Any]]
+    structure: Any
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: int,
+        config: NetworkConfig,
+        structure: Any,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Keep what it is built from; derived classes build the networks, drawn by `generator`."""
+        super().__init__()
+        del config, generator
+        self.structure, self._inputs, self._actions = structure, inputs, actions
+
+    @classmethod
+    def build(cls, inputs: int, actions: int, config: NetworkConfig, structure: Any) -> Self:
+        """An untrained one."""
+        return cls(inputs, actions, config, structure)
+
+    @property
+    def team_size(self) -> int:
+        """Agents for which it acts at once; 1 where each acts by itself."""
+        return 1
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Lengths of the observation and of the action that it was built for; for a team, one agent's."""
+        return self._inputs, self._actions
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it can act where observations and actions have these lengths."""
+        return (observation_size, action_size) == self.sizes
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of the observations' statistics that belongs to it: all of them."""
+        return mean, scale
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Best actions by its own estimate: (N, inputs) to (N, A)."""
+        raise NotImplementedError
+
+    def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """The exploring action of standard normal `noise` (N, A): of the structure's deviation about the best one."""
+        return (self(obs) + self.structure.noise * noise).clamp(-1.0, 1.0)

@@ -1,1 +1,0 @@
-"""IDQL: implicit Q-learning with a diffusion policy."""

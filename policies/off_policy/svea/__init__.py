@@ -1,1 +1,0 @@
-"""SVEA and SGQN: SAC from images."""

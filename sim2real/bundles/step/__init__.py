@@ -1,1 +1,0 @@
-"""Bundles whose policy is a whole control step: golden steps, C, README, and what is put together."""

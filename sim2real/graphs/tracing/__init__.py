@@ -1,0 +1,1 @@
+"""Functions of JAX and networks of torch as nodes of a graph."""

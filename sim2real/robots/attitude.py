@@ -1,0 +1,22 @@
+"""Attitudes in numpy, in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+
+UP = np.array([0.0, 0.0, 1.0])
+
+
+def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """(3,) `vector` turned by the inverse of the unit quaternion `quat` (4,) wxyz: from the world into the body.
+
+    Source: Diebel, "Representing attitude" (2006), equation 125.
+    """
+    w, axis = quat[0], -quat[1:]
+    double = 2.0 * np.cross(axis, vector)
+    return vector + w * double + np.cross(axis, double)
+
+
+def conjugate(quat: np.ndarray) -> np.ndarray:
+    """(4,) wxyz, the inverse rotation of a unit quaternion."""
+    return quat * np.array([1.0, -1.0, -1.0, -1.0])

@@ -1,0 +1,136 @@
+"""`BraxEnv` with Brax's own wrappers and training."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from brax.envs.wrappers import training
+from brax.training.agents.ppo import networks as ppo_networks
+from brax.training.agents.ppo import train as ppo
+
+from embodied.adapters.brax import BraxEnv, wrap
+from embodied.errors import EmbodiedError, UnknownNameError
+from tests.documents.snippets import ROOT, blocks_of
+from tests.kit.worlds import jitted
+
+FALLING: dict[str, Any] = {"start_distance": 1.9, "start_speed": 20.0}
+
+
+@pytest.fixture(scope="module")
+def env() -> BraxEnv:
+    """The drones that the tests share, whose programs are compiled."""
+    env = BraxEnv("swarm/hover", **FALLING)
+    state = jitted(env.reset)(jax.random.PRNGKey(0))
+    jitted(env.step)(state, jnp.zeros(env.action_size))
+    inner, _ = jitted(env.functional.reset)(jax.random.PRNGKey(0))
+    jitted(env.functional.step)(inner, jnp.zeros(env.action_size))
+    return env
+
+
+def test_it_is_the_functional_environment(env: BraxEnv) -> None:
+    state = jitted(env.reset)(jax.random.PRNGKey(0))
+    inner, observation = jitted(env.functional.reset)(jax.random.PRNGKey(0))
+    assert state.obs.shape == (env.observation_size,)
+    np.testing.assert_allclose(state.obs, observation["policy"], rtol=1e-5, atol=1e-6)
+    step, its = jitted(env.step), jitted(env.functional.step)
+    for action in np.random.default_rng(5).uniform(0, 1, (4, env.action_size)).astype(np.float32):
+        state = step(state, action)
+        inner, transition = its(inner, action)
+        np.testing.assert_allclose(state.obs, transition.observation["policy"], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(state.reward, transition.reward, rtol=1e-4, atol=1e-4)
+        terms = sum(state.metrics[name] for name in env.functional.task.reward_weights)
+        np.testing.assert_allclose(terms, transition.reward, rtol=1e-4, atol=1e-4)
+        assert state.done == transition.terminated
+
+
+def lived(wrapped, steps: int):
+    """What happens in four environments under no thrust."""
+    state = jax.jit(wrapped.reset)(jax.random.split(jax.random.PRNGKey(0), 4))
+    first = state.obs
+
+    def step(state, _):
+        state = wrapped.step(state, -jnp.ones((4, wrapped.action_size)))
+        return state, (state.obs, state.done, state.info["truncation"], state.info["steps"])
+
+    return first, *jax.jit(lambda state: jax.lax.scan(step, state, None, length=steps))(state)[1]
+
+
+@pytest.fixture(scope="module")
+def life(env: BraxEnv) -> Any:
+    return lived(wrap(env, 12), 60)
+
+
+def test_episodes_begin_afresh(life: Any) -> None:
+    """Elsewhere, after the time limit or a fall."""
+    first, seen, done, truncation, steps = life
+    assert done.sum() >= 8
+    assert truncation.any(), "some drones should last 12 steps"
+    assert (done > truncation).any(), "and some should not"
+    assert int(steps.max()) == 12
+    assert not any(np.allclose(seen[time, which], first[which], atol=1e-3) for time, which in np.argwhere(done))
+
+
+@pytest.mark.slow
+def test_with_brax_s_own_wrapper_episodes_begin_where_the_first_did(env: BraxEnv) -> None:
+    first, seen, done, *_ = lived(training.wrap(env, 12), 60)
+    assert all(np.allclose(seen[time, which], first[which], atol=1e-3) for time, which in np.argwhere(done))
+
+
+@pytest.mark.slow
+def test_brax_trains_on_it(env: BraxEnv) -> None:
+    """Its PPO runs, sums of `success` are rates, and the policy it returns acts."""
+    told = []
+    make_policy, parameters, _ = ppo.train(
+        env,
+        num_timesteps=1024,
+        episode_length=env.episode_length,
+        wrap_env_fn=wrap,  # pyright: ignore[reportArgumentType] - takes what Brax gives it, by name
+        num_envs=16,
+        num_eval_envs=8,
+        num_evals=2,
+        unroll_length=8,
+        batch_size=16,
+        num_minibatches=2,
+        network_factory=functools.partial(
+            ppo_networks.make_ppo_networks, policy_hidden_layer_sizes=(8,), value_hidden_layer_sizes=(8,)
+        ),
+        progress_fn=lambda steps, metrics: told.append(metrics),
+    )
+    assert 0.0 <= told[-1]["eval/episode_success"] <= 1.0
+    assert np.isfinite(told[-1]["eval/episode_reward"])
+    action, _ = make_policy(parameters, deterministic=True)(jnp.zeros(env.observation_size), jax.random.PRNGKey(0))
+    assert action.shape == (env.action_size,)
+
+
+def test_several_groups_are_a_dictionary_and_one_agent_is_no_axis() -> None:
+    env = BraxEnv("swarm/hover", group=("policy", "critic"))
+    assert env.observation_size == {"policy": (16,), "critic": (23,)}
+    observation: Any = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).obs
+    assert {name: array.shape for name, array in observation.items()} == env.observation_size
+    landing = BraxEnv("swarm/landing")
+    state = jax.eval_shape(landing.reset, jax.random.PRNGKey(0))
+    state = jax.eval_shape(landing.step, state, jnp.zeros(landing.action_size))
+    assert state.obs.shape == (landing.observation_size,)
+    assert state.reward.shape == ()
+
+
+def test_refusals_are_one_line(env: BraxEnv) -> None:
+    with pytest.raises(EmbodiedError, match=r"this task has \d+ agents, and Brax takes one; use .*embodied.functional"):
+        BraxEnv("swarm/formation")
+    with pytest.raises(UnknownNameError, match="unknown observation group 'colour'"):
+        BraxEnv("swarm/hover", group="colour")
+    with pytest.raises(EmbodiedError, match="randomization_fn changes models of Brax"):
+        wrap(env, 400, randomization_fn=lambda system: system)
+
+
+@pytest.mark.slow
+def test_the_page_runs() -> None:
+    """docs/adapters.md, with fewer environments."""
+    (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.brax import" in block.text)
+    code = block.text.replace("2_000_000", "512").replace(
+        "num_envs=1024, batch_size=256", "num_envs=16, batch_size=16, num_eval_envs=4, num_minibatches=2"
+    )
+    exec(compile(code, block.place, "exec"), {})
