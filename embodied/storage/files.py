@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 TEMPORARY = ".tmp-"  # Names that start so are unfinished and must not be read.
 
 
