@@ -1,4 +1,4 @@
-"""From simulation to a robot and back, in five minutes on two cores: train, export, deploy, calibrate, train again.
+"""From simulation to a robot and back: train, export, deploy, calibrate, train again.
 
     python examples/full_circle.py
 

@@ -6,6 +6,9 @@ A title is the keys, outermost first, with ` > ` between them, a colon, and how 
 then `*1000` or `/60` where another unit is shown, then `with interval` where `KEY_low` and `KEY_high` are shown, too.
 In a list, a key is an index, `NAME=VALUE` (several with ` & `) of the first entry that has it, or `*`: all, of which
 the mean is shown. `python -m benchmarks.results_page` writes the links' texts.
+
+Links keep the text beside a figure readable Markdown. Comments around each number were less readable, and a template of
+a page would be a second source of its prose.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ FEATURES = (
     Feature("passing", 3, 1.0),  # m, the offset when the two come nearest within `FORESIGHT`, if both go on as they do
     Feature("threat", 1, 1.0),  # 1 where they will touch then, 0 where they miss by far: exp(-gap / 0.2 m)
 )
-"""Features of a row."""
+"""Features of a row. One layer cannot form `passing` and `threat`, which are products of offset and velocity: without
+them, and a cost of meeting within half a second, formations collided however long they trained."""
 
 WIDTH = sum(feature.size for feature in FEATURES)
 """Length of a row."""

@@ -2,6 +2,9 @@
 
 Both kinds of engine share them: a fused engine compiles them together with its physics, a host engine calls
 them before and after its own. Nothing here knows how many environments there are.
+
+Each environment has one raw random key: step k draws with `fold_in(key, 3 k + 2)` and the two that follow, and a
+restart splits the key. So a batch of environments equals a loop over single ones.
 """
 
 from __future__ import annotations

@@ -153,7 +153,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """Whether success ends the episode, as a game ends that is won; else it goes on, and may be unsolved again."""
     applies_every_substep: ClassVar[bool] = False
     """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
-    lets an engine run all substeps in one call."""
+    lets an engine run all substeps in one call. Declared, not inferred: a task may override `apply_action`, to add a
+    push, and still hold its controls."""
     commands: Mapping[str, str] = {}
     """Fields of the task's state that a robot receives and does not measure, such as a velocity command, a goal or a
     plan: path, with dots, -> meaning of its numbers, with units and frame. In a deployment an operator sets them."""
@@ -256,7 +257,9 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     def restart(self, key: Array, state: StateT) -> ResetState[StateT]:
         """Draw the reset state that follows an episode which ended with `state`; by default like any other.
 
-        A curriculum overrides this: its level travels in the state, and rises or falls with how the episode went.
+        A curriculum overrides this: its level travels in the state, and rises or falls with how the episode went. So
+        it is checkpointed and differs between environments. `reset` then draws any level, so that a fresh evaluation
+        covers all of them.
         """
         del state
         return self.reset(key)

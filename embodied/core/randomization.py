@@ -50,7 +50,7 @@ class Distribution(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Range of a number that a variation draws.
+    """Range of a number that a variation draws. Terms draw from these objects, so the listed ranges are the drawn ones.
 
     Raises:
         ValueError: it does not begin with its smaller number.

@@ -103,7 +103,11 @@ class MujocoEngine:
             self._sensordata[:, self._current] = self._outputs[:, self._current]
 
     def _sense(self, ids: np.ndarray | None = None) -> None:
-        """Take the sensors of all environments, or of `ids` (k,), user sensors included, as the last call left them."""
+        """Take the sensors of all environments, or of `ids` (k,), user sensors included, as the last call left them.
+
+        Contact wrenches (`cfrc_ext`) need `mj_rnePostConstraint`, which a batch never calls: each environment's data is
+        fetched for it.
+        """
         rows = slice(None) if ids is None else ids
         self._sensordata[rows] = self._outputs[rows]
         for part, values in self._bound:

@@ -112,7 +112,9 @@ class AgentsEnv:
 class TeamEnv(AgentsEnv):
     """A `VecEnv` of N teams: the vectors of a team's agents one after the other, and so their actions.
 
-    A group of size numbers for each agent is (N, agents size), an action (N, agents A), a reward (N, agents).
+    A group of size numbers for each agent is (N, agents size), an action (N, agents A), a reward (N, agents). So
+    off-policy learners, replay buffers and PPO's rollouts serve teams unchanged; only the actor differs, which has a
+    network for each agent (`policies.networks.structured.team`).
     """
 
     def _take(self, env: Env, agents: int) -> None:

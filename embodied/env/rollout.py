@@ -1,4 +1,9 @@
-"""Rollouts as one program: the actor's network as arrays, and the data of T steps of N environments."""
+"""Rollouts as one program: the actor's network as arrays, and the data of T steps of N environments.
+
+The network runs in the same `scan` as task, physics and restarts, and only the finished rollout crosses to torch. With
+1,024 drones this is 2.9 times as fast as steps one by one (step_profile.json). PPO with a perceptron uses it; teams,
+cameras, host engines and other learners step.
+"""
 
 from __future__ import annotations
 

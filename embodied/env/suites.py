@@ -23,6 +23,9 @@ class JoinedEnv:
 
     Observations are filled up with zeros to the longest, actions are cut to what each environment takes. That suits
     observations that are lists of body parts (`embodied.core.body_rows`): rows of zeros are parts that are not there.
+
+    Each environment keeps its model, engine and compiled program. One program for all would compile for minutes and pad
+    every scene to the largest.
     """
 
     agents = None

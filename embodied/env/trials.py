@@ -63,7 +63,11 @@ class Trials(TaskWrapper[TrialState[Any]]):
     """A task whose episodes come in trials: each `episodes` of them begin at the same reset state.
 
     The groups `policy` and `critic` end in three more terms: `previous_action` (A), `previous_reward` (1) and
-    `episode_begins` (1), 1 at the first observation of an episode, else 0.
+    `episode_begins` (1), 1 at the first observation of an episode, else 0. As terms of the observation they are the
+    same in training, evaluation and viewer.
+
+    The reset state is kept in the task's state and no random key is repeated. So trials work with numbered goals,
+    curricula and initial states, resume with the simulator, and have fresh sensor noise in every episode.
     """
 
     def __init__(self, task: Task[Any], episodes: int) -> None:
@@ -189,7 +193,10 @@ def _trials(task: Task[Any]) -> Trials | None:
 
 
 class TrialEnv:
-    """A `VecEnv` whose episodes are the trials of an `Env`: the ends of episodes within them are no ends."""
+    """A `VecEnv` whose episodes are the trials of an `Env`: the ends of episodes within them are no ends.
+
+    It has no state of its own. Hiding those ends is all that PPO and a recurrent policy's hidden state need.
+    """
 
     agents = None
     """There is one robot in each environment."""

@@ -2,7 +2,9 @@
 
 A part is a frozen dataclass of numbers and pure functions of one environment. What it remembers is an array, or a
 dataclass of arrays, that the task keeps in a field of its own state; what it draws is a variation, which the task
-declares with `term()` and the part leaves out where its name is not in the task's `varied`.
+declares with `term()` and the part leaves out where its name is not in the task's `varied`. Parts are not wrappers,
+which would hide state and their order; a reader of the task sees both. Legged tasks use the same pushes, latency, noise
+and biases; their commands, levels and action history are their own, since checkpoints name those fields.
 """
 
 from embodied.parts.action_history import ActionHistory

@@ -40,5 +40,8 @@ class Latency:
 
 
 def delayed(action: Array, last: Array, latency: Array, control_dt: float) -> Array:
-    """Mean action at the motors over a control step in which `action` (n,) arrives `latency` () s after `last`."""
+    """Mean action at the motors over a control step in which `action` (n,) arrives `latency` () s after `last`.
+
+    With the mean, no task has to act at every physics step.
+    """
     return action + latency / control_dt * (last - action)

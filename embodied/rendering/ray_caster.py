@@ -5,6 +5,10 @@ MuJoCo Warp builds one kernel for each kind of scene. Two things make it slow on
 - A ray towards each light is compiled in whether or not lights cast shadows, so the function that lights a pixel is too
   large to be inlined, and its arguments, two dozen descriptors of arrays, are copied for each light of each pixel.
 - The least and the greatest of two numbers are taken with NaN in mind, in every step down the tree of bounds.
+
+Rays take nearly all of the time. Rays computed beforehand, unless `cam_fovy` differs between environments, help too.
+Without effect were `-O3`, other leaves of the tree, a tree built at the drawn pose, no highlights and no culling.
+Arithmetic that may be reordered (`-ffast-math`) gains little and changes pixels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Input in the page itself: keyboard and gamepad, and a panel that begins folded on a phone.
 
 viser reports single key presses to the server, not keys that are held, and knows no gamepads. So a script in the page
-notes both in the browser's local storage, from where viser lets the server read them.
+notes both in the browser's local storage, from where viser lets the server read them. viser (1.1.1) has no public way
+to bring a script into the page, so one of its own messages carries it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class Scene:
     """The environments in the browser: planes once, every body as one instance per environment.
 
     What is followed stays where it is, and the floor passes below: a camera that travelled along would have to be moved
-    for each visitor, against what they do with it.
+    for each visitor, against what they do with it, and would drift: a browser reports position and aim of different
+    moments.
     """
 
     def __init__(self, server: viser.ViserServer, model: mujoco.MjModel, shown: int) -> None:

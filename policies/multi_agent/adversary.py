@@ -101,7 +101,8 @@ class AttackedEnv(BesideOthersEnv):
     """A `VecEnv` of a team's agents; in a share of the worlds the last ones are adversaries, which have no rows.
 
     The first worlds are attacked, always; in the others all agents are rows. So a team learns to do well among
-    adversaries whose policy stays without forgetting what to do where there are none.
+    adversaries whose policy stays without forgetting what to do where there are none. Without rows of the adversaries
+    nothing is masked, and no learner knows of them.
     """
 
     def __init__(self, env: Env, adversary: PolicyFunction, adversaries: int, share: float) -> None:

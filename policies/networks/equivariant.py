@@ -158,7 +158,10 @@ class PartsActor(GaussianActor):
         return self.spread.exp().expand(actions)
 
     def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """None: observations come as they are, from bodies of any size."""
+        """None: observations come as they are, from bodies of any size.
+
+        Running statistics would scale the components of a vector unequally, and the network would lose its invariance.
+        """
         return torch.zeros_like(mean[:1]), torch.ones_like(scale[:1])
 
 

@@ -1,4 +1,8 @@
-"""Many parameters as slices of one vector: clipped, averaged over ranks, stepped and tracked by one kernel each."""
+"""Many parameters as slices of one vector: clipped, averaged over ranks, stepped and tracked by one kernel each.
+
+The loss of every learner goes through autograd into one AdamW. A hand-written backward pass of perceptrons was removed:
+a whole training by autograd took 0.91 of its time on hover and 1.07 on Go1 (ppo_paths.json).
+"""
 
 from __future__ import annotations
 

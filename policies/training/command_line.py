@@ -44,7 +44,9 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
 def answer_early(entry: TaskEntry | Suite, words: Sequence[str]) -> None:
     """Answer a short help, and refuse what is wrong in any case, before the task is loaded, and JAX with it.
 
-    Torch is loaded only for an algorithm whose config needs it, which the default one's does not.
+    Torch is loaded only for an algorithm whose config needs it, which the default one's does not. Some cases
+    load torch, the task or both all the same: flags that begin with `--config.`, `--help-all`, tasks of several drones,
+    whose defaults count observations, and configs of other algorithms than PPO.
 
     Raises:
         EmbodiedError: no such algorithm, a flag that neither the task nor the algorithm can have, or a wrong value.

@@ -22,7 +22,11 @@ Contents = Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
 class Watcher:
-    """Saves snapshots of a policy and runs `embodied.play` on them, in a process of its own."""
+    """Saves snapshots of a policy and runs `embodied.play` on them, in a process of its own.
+
+    That process has niceness 10: with 19 it would starve where training takes all cores. It steps nothing while no page
+    is open.
+    """
 
     def __init__(self, run: Run, task: str) -> None:
         """Nothing starts before the first `update`.

@@ -55,7 +55,8 @@ class Planner:
 
     It runs once in every `execute` control steps. Its output `chunk` (chunk, k) holds the actions of the coming steps,
     of which `execute` are carried out, one in each: the input `planned.action` of the control step. The
-    `observation` is an output of the control step, which does not depend on `planned.action`.
+    `observation` is an output of the control step, which does not depend on `planned.action`. In a cycle that
+    plans, the control step runs twice instead of being cut in two.
     """
 
     cameras: tuple[PolicyCamera, ...]

@@ -3,7 +3,8 @@
     sources, commands, state -> post_step, observe -> policy -> process_action, apply_action -> targets, state
 
 The task's own functions are traced, with all its variations left out and random draws at their average: nothing about
-observations or actions is written a second time. For a team it is the step of one robot.
+observations or actions is written a second time, and a new task is deployable without code for it: it only names its
+commands. For a team it is the step of one robot.
 """
 
 from __future__ import annotations

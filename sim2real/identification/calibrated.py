@@ -1,7 +1,8 @@
 """A task on the robot that a calibration found, with what the calibration leaves open drawn anew in every episode.
 
 `train --calibration twin/` is this. What the log decided replaces what the task would draw of the same numbers; all
-else (ground, pushes, sensor noise) varies as in the task.
+else (ground, pushes, sensor noise) varies as in the task. `sim2real.export` takes the nominal task: a bundle describes
+the meaning of actions, not the mass of a leg.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ TOLERANCE = 1e-12
 STABLE = 0.5
 """Largest damping rate times time step with which joints are integrated by Runge-Kutta: the method is stable to 2.78,
 and a fit may come upon rotors of a fraction of the nominal inertia. Stiffer ones are integrated implicitly, to first
-order: their rotor inertias and delays are those of the time step."""
+order: their rotor inertias and delays are those of the time step. A quarter of the implicit step leaves a quarter of
+the error at four times the cost, where Runge-Kutta leaves next to none."""
 
 
 class Torque(StrEnum):

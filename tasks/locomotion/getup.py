@@ -166,7 +166,7 @@ class Getup(LeggedTask[TaskState]):
         """Joint targets (n,) rad moved by an `action` (n,), within the joints' ranges and `lead` of the joints.
 
         Without an action the robot holds its pose, and exploring is a random walk of the legs through all poses, where
-        offsets from one pose would only tremble around it.
+        offsets from one pose would only tremble around it, which turned over few robots that lay on their backs.
         """
         here = world.qpos[self.layout.qpos] + encoder_bias
         moved = jnp.clip(target + self.action_scale * action, here - self.lead, here + self.lead)

@@ -47,7 +47,9 @@ class Flat:
 class Rough:
     """Tiles in a height field: a row for each level of difficulty, a column for each kind of ground.
 
-    Every tile is level with the floor at its edge, so that robots may walk from tile to tile and off the field.
+    Every tile is level with the floor at its edge, so that robots may walk from tile to tile and off the field. Tasks
+    read heights from the array that MuJoCo collides with, so foot clearance, falls and the critic's scan need no range
+    sensors.
     Slopes, stairs and blocks after legged_gym's terrain (Rudin et al. 2021, arXiv:2109.11978), scaled to a quadruped
     of 28 cm height.
     """

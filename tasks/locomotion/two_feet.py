@@ -46,7 +46,8 @@ class Weights:
     """While vertical, and high on two feet with the other two in the air."""
     support: float = 3.0
     """As `height`, times how near the capture point is to the middle between the standing feet: a step is worth its
-    while long before the fall that it prevents."""
+    while long before the fall that it prevents. A robot that leans too far is lost a second before it falls; rewards
+    for height and balance alone taught stiff legs that fell as slowly as they could."""
     stillness: float = 0.5
     """Closeness of the trunk's angular velocity to zero while vertical, in [0, 1]. More of it keeps the robot from
     learning the steps that it needs to stay up."""

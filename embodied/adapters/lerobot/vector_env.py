@@ -40,6 +40,9 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     task's observation groups. They are what a step led to, also where it ended an episode. Where one ended, the infos
     have `final_info` with `is_success` (N,) bool.
 
+    LeRobot's rollouts read little of a vector environment, so one `Env` steps all environments at once instead of
+    copies of a single one.
+
     LeRobot steps until the last environment's episode ended. An environment whose episode ended earlier earns nothing
     from then on, until the next reset: LeRobot's sums take in the step after the end.
 

@@ -19,6 +19,15 @@ Every joint is supported (free, ball, hinge, slide, several on one body), bodies
 equalities, fixed tendons as transmissions, and what MJX collides. Not: tendons with springs, limits or friction, other
 equality constraints, height fields, fluids. Sensors are synthesised (`embodied.engines.sensors`). Accelerations and
 forces are those of the last physics step; before the first, bodies fall freely untouched.
+
+Inertia and bias forces are MuJoCo's to single precision (`tests/embodied/engines/brax`). Brax's pipelines `spring` and
+`positional` are not used: their contacts are right for unit inertias only, they have one stiffness for N/m and N m/rad
+and no rotor inertia, and they need many steps in the place of one of a Go1's.
+
+125 of 134 tasks pass the engine's checks (brax_tasks.json). On two busy cores, 128 half-cheetahs make 3,710 environment
+steps/s, and 9,791 on `mujoco` (bench_half_cheetah_brax.json, bench_half_cheetah_mujoco.json). The shipped half-cheetah
+returns 8,099 here (evaluate_half_cheetah_brax.json) and the shipped ant 6,183 (evaluate_ant_brax.json). A half-cheetah
+trained here for 250,000 steps returns 4,219 on `mujoco` (evaluate_half_cheetah_learned_on_brax_on_mujoco.json).
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ class VectorizedSimulator(Protocol):
     """N environments of a task on an engine, stepped together: what `Env` drives."""
 
     def reset(self, keys: Array) -> dict[str, Array]:
-        """Start every environment afresh, each with its random key (N, 2); returns the first observation."""
+        """Start every environment afresh, each with its random key (N, 2); returns the first observation.
+
+        Keys, not a seed: environments that begin alike share theirs, and no engine knows of groups.
+        """
         ...
 
     def step(self, action: Array) -> StepResult:

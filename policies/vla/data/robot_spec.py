@@ -9,7 +9,10 @@ from embodied.errors import listing
 
 @dataclasses.dataclass(frozen=True)
 class RobotSpec:
-    """Observations, actions and control rate of a robot; a policy fits where they equal its own."""
+    """Observations, actions and control rate of a robot; a policy fits where they equal its own.
+
+    Commands read it from a checkpoint before they make an environment.
+    """
 
     cameras: tuple[str, ...]
     """Names, in the order of the policy's images."""

@@ -1,7 +1,8 @@
 """Pointing: heat maps of where in each image the things are that an instruction is about.
 
 Large policies are co-trained to localise objects (pi0.5, Black et al. 2025); CLIPort (Shridhar et al. 2021) picks the
-maximum of a heat map conditioned on words. Labels come from a simulation (`Episode.keypoints`).
+maximum of a heat map conditioned on words. Labels come from a simulation (`Episode.keypoints`); a policy that acts gets
+no positions from it. The pointer is a network of its own, so it fits beside any image encoder.
 """
 
 from __future__ import annotations

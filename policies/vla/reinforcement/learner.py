@@ -75,7 +75,10 @@ def clipped_policy_loss(
 
 
 class RLFineTuning:
-    """Iterations of rollouts and updates. Every iteration begins new episodes, so it resumes between any two."""
+    """Iterations of rollouts and updates. Every iteration begins new episodes, so it resumes between any two.
+
+    A checkpoint therefore holds no environment, and a resume is bit-exact on every engine whose resets are.
+    """
 
     def __init__(
         self,

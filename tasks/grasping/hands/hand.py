@@ -4,7 +4,8 @@ A hand is one MJCF and one `Hand` (`tasks.grasping.hands.models`). The MJCF hold
 names, and five keyframes: `home`, `pregrasp` (opened wide), `closed` (a power grasp), `pinch` (the
 preshape of a precision grasp) and `pinched`. The servos of a closed hand push towards poses inside what is grasped.
 
-The palm's frame, of every hand: origin where an object lies in it, x along the stretched fingers, z out of the palm.
+The palm's frame, of every hand: origin where an object lies in it, x along the stretched fingers, z out of the palm. So
+planner, script and policies do not depend on the hand.
 """
 
 from __future__ import annotations

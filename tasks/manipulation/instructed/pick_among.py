@@ -39,7 +39,8 @@ HELD_AREA = Box((*AREA.low[:2], REST + HELD), (*AREA.high[:2], REST + HELD))  # 
 APART = 0.11  # m between two objects: an open finger's outside is 5.3 cm from the grip, and half an object 2 cm wide
 AWAY = (0.0, 3.0, REST)  # m, where the third object is, out of sight, when there are two
 THINGS = ("object", "other", "third")
-"""Bodies. The first is the target: place and appearance of all are drawn alike."""
+"""Bodies. The first is the target: place and appearance of all are drawn alike. So nothing is exchanged when an episode
+begins, and scripts and critics read the same sensors in every episode."""
 TERSE = 2 / 3  # of the instructions name the kind alone; of those 4 in 7 fit several things
 
 COLOURS = {"red": objects.RED, "green": objects.GREEN, "blue": objects.BLUE, "yellow": objects.YELLOW}
