@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import TermDescription
+from embodied.core.hooks import UNCHANGED, Changes, TermDescription
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -104,8 +104,8 @@ class LeggedTask(Task[M], Generic[M]):
     pushed: ClassVar[bool] = True
     """Whether this task pushes the robot."""
 
-    def __init__(self, config: LeggedConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: LeggedConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layout = self.robot.layout(self.model)
         self.action_size = len(self.robot.joint_names)
         self.action_scale = self.config.action_scale * np.asarray(self.robot.reach or [1.0] * self.action_size)

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
 from embodied.core.task import Task
@@ -133,8 +133,8 @@ class Sumo(Task[TaskState]):
     teams: Mapping[str, tuple[int, ...]] = {"red": (0,), "blue": (1,)}
     metric_units: Mapping[str, str] = {"distance": "m"}
 
-    def __init__(self, config: SumoConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: SumoConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.timing = Timing(physics_dt=0.01, substeps=5, episode_seconds=self.config.seconds)
 
     def build_spec(self) -> mujoco.MjSpec:

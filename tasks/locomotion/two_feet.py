@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
@@ -131,8 +131,8 @@ class Handstand(LeggedTask[TaskState]):
     instruction = ("Do a handstand.", "Balance on your front feet.", "Stand on your front legs, nose down.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=10.0)
 
-    def __init__(self, config: TwoFeetConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: TwoFeetConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         # How far its shapes reach along the axes of the trunk, and against them: the box, and the head before it.
         shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
         centre, reach = self.model.geom_pos[shapes], self.model.geom_aabb[shapes, 3:]

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -181,13 +181,13 @@ class TrackPose(Task[TaskState]):
         "Track the target pose with the end effector.",
     )
 
-    def __init__(self, config: TrackPoseConfig | None = None) -> None:
+    def __init__(self, config: TrackPoseConfig | None = None, changes: Changes = UNCHANGED) -> None:
         """Read the robot's file.
 
         Raises:
             ModelError: the file cannot be read or is not understood, or it is no arm that can hold itself.
         """
-        super().__init__(config)
+        super().__init__(config, changes)
         file = Path(self.config.robot) if self.config.robot else asset(PANDA)
         robot, self.prepared = arm_of(file)
         names = self.prepared.joints

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
 from embodied.core.task import Task
@@ -114,8 +115,8 @@ class FloatingHandsTask(Task[M], Generic[M]):
     config_type = FloatingHandsConfig
     config: Any
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layouts = [self.hand.layout(self.model, mount.prefix) for mount in self.mounts]
         self.bases = [FloatingBase.of(self.model, mount) for mount in self.mounts]
         self.shapes = poses(self.hand)

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -107,8 +108,8 @@ class InHand(Task[M], Generic[M]):
     """(3,) m, world frame."""
     config: Any
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layout = self.hand.layout(self.model)
         self.action_size = len(self.hand.actuator_names)
         self.home = poses(self.hand).home

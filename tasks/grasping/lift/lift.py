@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -197,8 +197,8 @@ class Lift(Task[TaskState]):
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=6.0)
 
-    def __init__(self, config: LiftConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: LiftConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         plans = plans_for(self.hand)
         self.names = names_of(self.config.objects, plans.objects)
         self.plans = plans.of(self.names)

@@ -22,7 +22,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Timing
+from embodied.core.hooks import UNCHANGED, Changes, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -94,8 +94,8 @@ class Classic(Task[TaskState], abc.ABC):
     fast: ClassVar[float]
     """m/s, mean forward speed above which an episode to the end counts as solved."""
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         step = self.config.frame_skip * self.physics_dt
         self.timing = Timing(self.physics_dt, self.config.frame_skip, EPISODE_STEPS * step)
         self.strength = np.asarray(self.model.actuator_ctrlrange[:, 1], np.float32)

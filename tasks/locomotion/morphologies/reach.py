@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.body_rows import FEATURES, SLOTS, actions_of
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -101,8 +101,8 @@ class Reach(Task[TaskState]):
     instruction = ("Go to the target.", "Reach the point on the ground.", "Walk to the marked spot, then to the next.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
-    def __init__(self, config: ReachConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: ReachConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layout = Layout.of(self.body, self.model)
         self.height = standing_height(self.body)
 
