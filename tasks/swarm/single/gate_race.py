@@ -63,7 +63,7 @@ class GateRaceConfig(DroneTeamConfig):
     agents: int = 1
     """Number of drones; they do not see each other's gates."""
     level: Level = Level.RATES
-    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     neighbours: int = 0
     """Team-mates that each drone sees."""
     gates: int = 5

@@ -47,7 +47,7 @@ class TrajectoryConfig(WaypointConfig):
     robot: RobotPath = ""
     """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     level: Level = Level.RATES
-    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     path: Path = Path.RANDOM
     """eight: a lemniscate 2 m long; random: three sines along each axis."""
     period: tuple[float, float] = (5.0, 9.0)

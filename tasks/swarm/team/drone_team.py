@@ -59,7 +59,7 @@ class DroneTeamConfig(Bounded):
     mass_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each drone's mass and inertia are scaled by U(1 - x, 1 + x) in every episode: decks and battery."""
     level: Level = Level.VELOCITY
-    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     rate: Annotated[int, at_least(1)] = 240
     """Hz, of physics and controllers."""
     decimation: Annotated[int, at_least(1)] = 5
