@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_conjugate, quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
 from embodied.math.sampling import between
+from embodied.storage.bounds import NOT_NEGATIVE, Bounded, BoundError
 from tasks.locomotion.morphologies import class_name
 from tasks.locomotion.morphologies.description import Limb
 from tasks.locomotion.morphologies.families import FAMILIES, Family
@@ -49,22 +50,23 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReachConfig:
+class ReachConfig(Bounded):
     """Options of the reach tasks."""
 
     target_distance: tuple[float, float] = (2.0, 6.0)
     """m to a new target along the ground, drawn uniformly."""
     reach: float = 0.5
     """m along the ground from the torso to a target that counts as reached."""
-    noise: float = 0.05
+    noise: Annotated[float, NOT_NEGATIVE] = 0.05
     """Half-width of the noise on joint angles (rad) and on all velocities (m/s, rad/s) at the start."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         low, high = self.target_distance
         if not 0 < self.reach < low <= high:
-            raise ValueError(f"expected 0 < reach={self.reach} < target_distance={self.target_distance}, low to high")
+            raise BoundError(f"expected 0 < reach={self.reach} < target_distance={self.target_distance}, low to high")
 
 
 @jax.tree_util.register_dataclass
