@@ -62,6 +62,7 @@ class Weights:
 
 
 ANGLE = Bound("more than 0 and less than pi", lambda angle: 0 < angle < np.pi)
+TURN = Bound("at most pi", lambda angle: angle <= np.pi)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ class ReorientConfig(InHandConfig):
     within: Annotated[float, ANGLE] = REACHED
     """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so a curriculum
     begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
-    first: Annotated[float, Bound("at most pi", lambda angle: angle <= np.pi)] = np.pi
+    first: Annotated[float, TURN] = np.pi
     """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation."""
     patience: Annotated[float, NOT_NEGATIVE] = 0.0
     """s in which a target is to be reached; then another takes its place, as far from the cube as a first one. 0: any
