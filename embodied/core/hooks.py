@@ -118,6 +118,19 @@ class TaskConfig:
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """Changes to a task that its config does not hold, see `embodied.core.task.Task.rebuilt`."""
+
+    spec_edits: tuple[Callable[[mujoco.MjSpec], None], ...] = ()
+    """Changes to the scene before it is compiled, in their order."""
+    left_out: tuple[str, ...] = ()
+    """Variations that are left out besides those that the config names."""
+
+
+UNCHANGED = Changes()
+
+
 class TaskHooks(abc.ABC, Generic[StateT]):
     """A robot's sensors, actions and criteria of success; tasks are children of `embodied.core.task.Task`.
 
@@ -177,14 +190,11 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     max_reward: ClassVar[float | None] = None
     """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
     None where it measures other things too."""
-    spec_edits: tuple[Callable[[mujoco.MjSpec], None], ...] = ()
-    """Changes to the scene before it is compiled, see `embodied.core.task.Task.rebuilt`."""
-    left_out: tuple[str, ...] = ()
-    """Variations that are left out besides those that the config names, see `embodied.core.task.Task.rebuilt`."""
 
-    def __init__(self, config: Any = None) -> None:
-        """Take `config`, or the defaults of `config_type`."""
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        """Take `config`, or the defaults of `config_type`, and the changes of `embodied.core.task.Task.rebuilt`."""
         self.config = self.config_type() if config is None else config
+        self.changes = changes
 
     @property
     def command_ranges(self) -> tuple[CommandRange, ...]:
@@ -213,12 +223,12 @@ class TaskHooks(abc.ABC, Generic[StateT]):
 
     @functools.cached_property
     def terms(self) -> tuple[Term, ...]:
-        """Variations between episodes: `declared_terms` less those that the config or `left_out` leaves out.
+        """Variations between episodes: `declared_terms` less those that the config or `changes` leaves out.
 
         Raises:
             UnknownNameError: a name that is left out is of no variation of this task.
         """
-        return without(self.declared_terms(), (*getattr(self.config, "without", ()), *self.left_out))
+        return without(self.declared_terms(), (*getattr(self.config, "without", ()), *self.changes.left_out))
 
     @functools.cached_property
     def varied(self) -> frozenset[str]:
@@ -246,7 +256,7 @@ class TaskHooks(abc.ABC, Generic[StateT]):
 
     def _edited_spec(self) -> mujoco.MjSpec:
         spec = self.build_spec()
-        for edit in self.spec_edits:
+        for edit in self.changes.spec_edits:
             edit(spec)
         return spec
 

@@ -25,7 +25,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, TaskHooks, Timing
+from embodied.core.hooks import Changes, Observation, TaskHooks, Timing
 from embodied.core.randomization import Term
 from embodied.core.world import ResetState, StateT, World
 from embodied.errors import EmbodiedError, UnknownNameError, listing
@@ -93,10 +93,18 @@ class Task(TaskHooks[StateT]):
 
         Raises:
             UnknownNameError: `left_out` names no variation of this task.
+            EmbodiedError: the class of the task has a constructor that takes no changes.
         """
-        task = object.__new__(type(self))
-        task.spec_edits, task.left_out = (*self.spec_edits, *spec_edits), (*self.left_out, *left_out)
-        task.__init__(self.config)
+        before = self.changes
+        changes = Changes((*before.spec_edits, *spec_edits), (*before.left_out, *left_out))
+        try:
+            inspect.signature(type(self)).bind(self.config, changes=changes)
+        except TypeError:
+            raise EmbodiedError(
+                f"{type(self).__name__}.__init__ takes no changes, which calibrations and omitted variations need; "
+                "expected __init__(self, config=None, changes=UNCHANGED), which hands both to super().__init__"
+            ) from None
+        task = type(self)(self.config, changes=changes)
         _ = task.terms  # refuses unknown names
         return task
 

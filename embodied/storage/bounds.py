@@ -23,7 +23,10 @@ class BoundError(EmbodiedError, ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """The values that a setting may have; None, where its type allows that, has no bound."""
+    """The values that a setting may have; None, where its type allows that, has no bound.
+
+    It is made beside a class, not in an annotation, whose text is evaluated where a lambda does not see its module.
+    """
 
     text: str
     """Expected values, as errors and `--help-all` show them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_multiply
 from embodied.math.sampling import tilted
 from embodied.math.symmetry import Reflection, unchanged
+from embodied.storage.bounds import FRACTION
 from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
 UPRIGHT = 0.966  # cos 15 degrees, success: the trunk leans less than this ...
@@ -59,16 +61,10 @@ class GetupConfig(LeggedConfig):
 
     action_scale: float = 0.3
     """rad that an action of 1 moves a joint's target in one control step."""
-    standing: float = 0.2
+    standing: Annotated[float, FRACTION] = 0.2
     """Fraction of episodes that begin on the feet, so that the robot also learns to stay there."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
-
-    def __post_init__(self) -> None:
-        if self.action_scale <= 0 or not 0 <= self.standing <= 1:
-            raise ValueError(
-                f"action_scale={self.action_scale} must be positive and standing={self.standing} between 0 and 1"
-            )
 
 
 @jax.tree_util.register_dataclass

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
 from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR, Reflection, unchanged
 from embodied.parts.pushes import Push, Pushes
+from embodied.storage.bounds import POSITIVE
 from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
 from tasks.locomotion.ground import Rough
 from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
@@ -71,16 +72,10 @@ class JoystickConfig(LeggedConfig):
     """Velocity commands."""
     push: Pushes = dataclasses.field(default_factory=Pushes)
     """Pushes."""
-    tracking_sigma: float = 0.25
+    tracking_sigma: Annotated[float, POSITIVE] = 0.25
     """m^2/s^2 and rad^2/s^2, width of the tracking rewards."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
-
-    def __post_init__(self) -> None:
-        if self.action_scale <= 0 or self.tracking_sigma <= 0:
-            raise ValueError(
-                f"action_scale={self.action_scale} and tracking_sigma={self.tracking_sigma} must be positive"
-            )
 
 
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved

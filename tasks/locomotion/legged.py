@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax.numpy as jnp
 import mujoco
@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import TermDescription
+from embodied.core.hooks import UNCHANGED, Changes, TermDescription
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
@@ -21,6 +21,7 @@ from embodied.math.rotations import quat_rotate_inverse
 from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Mirror, Reflection, unchanged
 from embodied.parts.latency import Latency, delayed
 from embodied.parts.sensing import EncoderBias, ObservationNoise
+from embodied.storage.bounds import POSITIVE, Bounded
 from tasks.locomotion.ground import Flat, Rough
 from tasks.locomotion.robots import LeggedRobot
 
@@ -82,10 +83,10 @@ class Variation:
 
 
 @dataclasses.dataclass(frozen=True)
-class LeggedConfig:
+class LeggedConfig(Bounded):
     """Options that every task of a legged robot has."""
 
-    action_scale: float = 0.5
+    action_scale: Annotated[float, POSITIVE] = 0.5
     """rad that an action of 1 moves a joint's target; of joints with a `reach`, times that."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """Ranges that every episode draws from."""
@@ -104,8 +105,8 @@ class LeggedTask(Task[M], Generic[M]):
     pushed: ClassVar[bool] = True
     """Whether this task pushes the robot."""
 
-    def __init__(self, config: LeggedConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: LeggedConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layout = self.robot.layout(self.model)
         self.action_size = len(self.robot.joint_names)
         self.action_scale = self.config.action_scale * np.asarray(self.robot.reach or [1.0] * self.action_size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +12,13 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
 from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
-from embodied.errors import EmbodiedError
 from embodied.math.rotations import quat_from_yaw, quat_rotate, quat_rotate_inverse, up_vector
+from embodied.storage.bounds import POSITIVE, Bounded, BoundError
 
 SIDES = {"red": (0.70, 0.15, 0.12, 1.0), "blue": (0.13, 0.30, 0.70, 1.0)}  # name of an agent -> RGBA of its shell
 MOTORS, JOINTS = 8, 8  # of an ant
@@ -46,14 +47,14 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class SumoConfig:
+class SumoConfig(Bounded):
     """Options of `locomotion/sumo`."""
 
     radius: float = 2.5
     """m, of the ring."""
     distance: float = 2.4
     """m between the ants at the start."""
-    seconds: float = 15.0
+    seconds: Annotated[float, POSITIVE] = 15.0
     """s after which who is nearer to the middle of the ring wins."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
@@ -61,13 +62,12 @@ class SumoConfig:
     """Variations to leave out, by name; all leaves out every one of them."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 2 * REACH <= self.distance < 2 * self.radius:
-            raise EmbodiedError(
+            raise BoundError(
                 f"distance={self.distance} m, radius={self.radius} m; expected ants at least {2 * REACH} m apart, so "
                 "that they do not touch, and both in the ring"
             )
-        if self.seconds <= 0:
-            raise EmbodiedError(f"seconds={self.seconds}; expected a positive number")
 
 
 @jax.tree_util.register_dataclass
@@ -133,8 +133,8 @@ class Sumo(Task[TaskState]):
     teams: Mapping[str, tuple[int, ...]] = {"red": (0,), "blue": (1,)}
     metric_units: Mapping[str, str] = {"distance": "m"}
 
-    def __init__(self, config: SumoConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: SumoConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.timing = Timing(physics_dt=0.01, substeps=5, episode_seconds=self.config.seconds)
 
     def build_spec(self) -> mujoco.MjSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,11 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
+from embodied.storage.bounds import FRACTION, BoundError
 from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
 VERTICAL = 0.94  # cos 20 degrees, success: the trunk's x axis leans less than this from the vertical ...
@@ -71,20 +72,19 @@ class TwoFeetConfig(LeggedConfig):
 
     action_scale: float = 0.6
     """rad that an action of 1 moves a joint's target from `Handstand.pose`."""
-    upright_starts: float = 0.8
+    upright_starts: Annotated[float, FRACTION] = 0.8
     """Share of the episodes that begin in balance, on two feet: what is to be reached is seen from the beginning."""
-    rising_starts: float = 0.15
+    rising_starts: Annotated[float, FRACTION] = 0.15
     """Share of those that begin somewhere on the way up, trunk at rest at any pitch. All others begin standing: with
     more of these from the beginning, robots that rise and fall again crowd out what could be learned of balance."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        if self.action_scale <= 0:
-            raise ValueError(f"action_scale={self.action_scale} must be positive")
+        super().__post_init__()
         upright, rising = self.upright_starts, self.rising_starts
-        if not (upright >= 0 and rising >= 0 and upright + rising <= 1):
-            raise ValueError(f"upright_starts={upright} and rising_starts={rising} must be shares, together at most 1")
+        if upright + rising > 1:
+            raise BoundError(f"upright_starts={upright} and rising_starts={rising} must be at most 1 together")
 
 
 @jax.tree_util.register_dataclass
@@ -132,8 +132,8 @@ class Handstand(LeggedTask[TaskState]):
     instruction = ("Do a handstand.", "Balance on your front feet.", "Stand on your front legs, nose down.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=10.0)
 
-    def __init__(self, config: TwoFeetConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: TwoFeetConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         # How far its shapes reach along the axes of the trunk, and against them: the box, and the head before it.
         shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
         centre, reach = self.model.geom_pos[shapes], self.model.geom_aabb[shapes, 3:]

@@ -7,6 +7,7 @@ import functools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -28,6 +29,7 @@ from embodied.parts.sensing import EncoderBias, ObservationNoise
 from embodied.robot import Robot
 from embodied.robot.option import RobotPath, keep_absolute
 from embodied.robot.prepared.arm import PreparedArm, arm_of
+from embodied.storage.bounds import POSITIVE, Bounded, BoundError
 from embodied.storage.paths import asset
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.poses import Poses, reachable
@@ -100,7 +102,7 @@ class Variation:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrackPoseConfig:
+class TrackPoseConfig(Bounded):
     """Options of `manipulation/track-pose`."""
 
     robot: RobotPath = ""
@@ -109,11 +111,11 @@ class TrackPoseConfig:
     """Whether the tip's turn counts, too."""
     goal_seconds: float = 2.0
     """s until the goal jumps to another pose."""
-    action_scale: float = 1.2
+    action_scale: Annotated[float, POSITIVE] = 1.2
     """rad (m of a slide: a tenth) that an action of 1 moves a joint's target from home; less of slow joints."""
-    within: float = 0.02
+    within: Annotated[float, POSITIVE] = 0.02
     """m of the tip from its goal that count as solved."""
-    turned: float = 0.2
+    turned: Annotated[float, POSITIVE] = 0.2
     """rad of the tip's turn from its goal's that count as solved, where it counts."""
     vary: Variation = dataclasses.field(default_factory=Variation)
     """Ranges that every episode draws from."""
@@ -125,11 +127,9 @@ class TrackPoseConfig:
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
-        if self.action_scale <= 0 or self.goal_seconds < TrackPose.timing.control_dt:
-            raise ValueError(
-                f"action_scale={self.action_scale} must be positive, goal_seconds={self.goal_seconds} at least "
-                f"{TrackPose.timing.control_dt}"
-            )
+        super().__post_init__()
+        if self.goal_seconds < TrackPose.timing.control_dt:
+            raise BoundError(f"goal_seconds={self.goal_seconds} must be at least {TrackPose.timing.control_dt}")
         keep_absolute(self)
 
 
@@ -181,13 +181,13 @@ class TrackPose(Task[TaskState]):
         "Track the target pose with the end effector.",
     )
 
-    def __init__(self, config: TrackPoseConfig | None = None) -> None:
+    def __init__(self, config: TrackPoseConfig | None = None, changes: Changes = UNCHANGED) -> None:
         """Read the robot's file.
 
         Raises:
             ModelError: the file cannot be read or is not understood, or it is no arm that can hold itself.
         """
-        super().__init__(config)
+        super().__init__(config, changes)
         file = Path(self.config.robot) if self.config.robot else asset(PANDA)
         robot, self.prepared = arm_of(file)
         names = self.prepared.joints

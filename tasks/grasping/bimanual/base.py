@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,13 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rotations import quat_from_axis_angle, quat_multiply, quat_normalize, quat_rotate
+from embodied.storage.bounds import POSITIVE, Bounded
 from tasks.grasping.bimanual.initial_grasps import FRICTION, InitialGrasp, add_manipulated_object
 from tasks.grasping.hands.floating_hand import AXES, LIMITS, FloatingBase, Mount, add_floating_hand, track_reference
 from tasks.grasping.hands.hand import Hand, add_wrist_camera, poses, set_physics
@@ -60,10 +62,10 @@ class Variation:
 
 
 @dataclasses.dataclass(frozen=True)
-class FloatingHandsConfig:
+class FloatingHandsConfig(Bounded):
     """Options of the tasks with hands on floating bases."""
 
-    finger_speed: float = 8.0
+    finger_speed: Annotated[float, POSITIVE] = 8.0
     """rad/s at which an action of 1 moves a finger servo's target."""
     noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
@@ -71,10 +73,6 @@ class FloatingHandsConfig:
     """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
-
-    def __post_init__(self) -> None:
-        if not self.finger_speed > 0:
-            raise ValueError(f"finger_speed={self.finger_speed} rad/s; expected a positive number")
 
 
 M = TypeVar("M", bound=Any)
@@ -114,8 +112,8 @@ class FloatingHandsTask(Task[M], Generic[M]):
     config_type = FloatingHandsConfig
     config: Any
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layouts = [self.hand.layout(self.model, mount.prefix) for mount in self.mounts]
         self.bases = [FloatingBase.of(self.model, mount) for mount in self.mounts]
         self.shapes = poses(self.hand)

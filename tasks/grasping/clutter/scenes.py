@@ -37,7 +37,7 @@ from tasks.grasping.objects.shapes import matrix
 
 VIEW = Camera.looking_at((0.0, 0.0, 0.05), eye=(0.0, -0.65, 0.60), fovy=37.0, width=320, height=240)
 """40 degrees down, from the arm's side."""
-FEWEST, MOST = 3, 12  # objects in a scene, the issue's range
+FEWEST, MOST = 3, 12  # objects in a scene
 ENOUGH = {Difficulty.NONE: 1, Difficulty.EASY: 2, Difficulty.MEDIUM: 3, Difficulty.HARD: 5}
 """Objects that a scene of a difficulty needs, knots aside."""
 CLOSE = Arrangement()

@@ -6,7 +6,7 @@ The set-up is that of MuJoCo Playground's LEAP tasks (20 Hz control, a hollow pl
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +15,12 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.math.rotations import quat_normalize
+from embodied.storage.bounds import POSITIVE, Bounded
 from tasks.grasping.hands.hand import Hand, poses, set_physics, spec_of
 
 M = TypeVar("M")
@@ -82,10 +84,10 @@ class Variation:
 
 
 @dataclasses.dataclass(frozen=True)
-class InHandConfig:
+class InHandConfig(Bounded):
     """Options that all such tasks have."""
 
-    action_scale: float
+    action_scale: Annotated[float, POSITIVE]
     """rad that an action of 1 stands for."""
     noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
@@ -93,10 +95,6 @@ class InHandConfig:
     """Ranges that every episode draws from."""
     without: tuple[str, ...] = ()
     """Variations to leave out, by name; all leaves out every one of them. python -m embodied.list TASK names them."""
-
-    def __post_init__(self) -> None:
-        if not self.action_scale > 0:
-            raise ValueError(f"action_scale={self.action_scale} rad; expected a positive number")
 
 
 class InHand(Task[M], Generic[M]):
@@ -107,8 +105,8 @@ class InHand(Task[M], Generic[M]):
     """(3,) m, world frame."""
     config: Any
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layout = self.hand.layout(self.model)
         self.action_size = len(self.hand.actuator_names)
         self.home = poses(self.hand).home

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from embodied.math.rotations import (
     random_quat,
     rotation_vector_from_quat,
 )
+from embodied.storage.bounds import NOT_NEGATIVE, Bound, BoundError
 from tasks.grasping.inhand.base import CONTROL_HZ, PHYSICS_DT, InHand, InHandConfig
 
 REACHED = 0.1  # rad from the target (Playground)
@@ -60,18 +61,22 @@ class Weights:
     and -20 for a drop). It pays at once for what `orientation` pays for little by little."""
 
 
+ANGLE = Bound("more than 0 and less than pi", lambda angle: 0 < angle < np.pi)
+TURN = Bound("at most pi", lambda angle: angle <= np.pi)
+
+
 @dataclasses.dataclass(frozen=True)
 class ReorientConfig(InHandConfig):
     """Options of the reorientation tasks."""
 
     action_scale: float = 0.15
     """rad that an action of 1 moves a servo's target in one control step (Playground: 0.5; its noise throws cubes)."""
-    within: float = REACHED
+    within: Annotated[float, ANGLE] = REACHED
     """rad from a target at which it counts as reached: 0.1 (Playground) is hard to come upon by chance, so a curriculum
     begins with more (Dactyl, arXiv:1808.00177: 0.4)."""
-    first: float = np.pi
+    first: Annotated[float, TURN] = np.pi
     """rad from the cube at the start to its first target at most, and `within` at least; pi: any orientation."""
-    patience: float = 0.0
+    patience: Annotated[float, NOT_NEGATIVE] = 0.0
     """s in which a target is to be reached; then another takes its place, as far from the cube as a first one. 0: any
     time. Training needs it, lest most of what it sees is a cube that is stuck."""
     kick: tuple[float, float] = KICK
@@ -84,14 +89,10 @@ class ReorientConfig(InHandConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.within < np.pi:
-            raise ValueError(f"within={self.within} rad; expected an angle between 0 and pi")
-        if not self.within < self.first <= np.pi:
-            raise ValueError(f"first={self.first} rad; expected an angle between within={self.within} and pi")
-        if not 0 <= self.patience < np.inf:
-            raise ValueError(f"patience={self.patience} s; expected 0 or more")
+        if not self.within < self.first:
+            raise BoundError(f"first={self.first} must be more than within={self.within}")
         if self.curriculum and not self.patience:
-            raise ValueError("curriculum with patience=0.0 s; expected patience with targets that are missed")
+            raise BoundError("curriculum with patience=0.0 s; expected patience with targets that are missed")
         randomization.require_ranges("reorient", {"kick": self.kick})
 
 

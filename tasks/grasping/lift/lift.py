@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -30,6 +30,7 @@ from embodied.math.rotations import (
     quat_rotate,
     quat_rotate_inverse,
 )
+from embodied.storage.bounds import NOT_NEGATIVE, Bounded
 from tasks.grasping.hands.arm import add_palm_sensors, arm_scene, follow
 from tasks.grasping.hands.hand import MOUNTED, PHYSICS_DT, Hand, poses
 from tasks.grasping.objects.variable_object import add_variable_object, object_fields
@@ -53,12 +54,12 @@ class Noise:
 
 
 @dataclasses.dataclass(frozen=True)
-class Variation:
+class Variation(Bounded):
     """Ranges of an episode's variations, besides an object and one of its planned grasps; our choice."""
 
-    place: float = 0.005
+    place: Annotated[float, NOT_NEGATIVE] = 0.005
     """m, half-width: how far the object stands from where it was seen, along x and along y."""
-    yaw: float = 0.05
+    yaw: Annotated[float, NOT_NEGATIVE] = 0.05
     """rad, half-width: how far it is turned about the vertical from how it was seen."""
     friction: tuple[float, float] = (0.8, 1.2)
     """Factor on the object's friction; on fingertips theirs counts, which is 1."""
@@ -70,8 +71,7 @@ class Variation:
     """Factor on each finger servo's stiffness and damping."""
 
     def __post_init__(self) -> None:
-        if self.place < 0 or self.yaw < 0:
-            raise ValueError(f"vary.place={self.place}, vary.yaw={self.yaw}; expected 0 or more")
+        super().__post_init__()
         names = ("friction", "mass", "joint_friction", "motor_strength")
         randomization.require_ranges("vary", {name: getattr(self, name) for name in names})
 
@@ -197,8 +197,8 @@ class Lift(Task[TaskState]):
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=6.0)
 
-    def __init__(self, config: LiftConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: LiftConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         plans = plans_for(self.hand)
         self.names = names_of(self.config.objects, plans.objects)
         self.plans = plans.of(self.names)

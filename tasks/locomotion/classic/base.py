@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,13 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Timing
+from embodied.core.hooks import UNCHANGED, Changes, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
+from embodied.storage.bounds import NOT_NEGATIVE, Bounded, at_least
 
 EPISODE_STEPS = 1000  # control steps until Gymnasium's time limit truncates
 ARENA = 4 * 2**20  # bytes for the contacts and constraints of one environment, of which MuJoCo would reserve 15 MB
@@ -47,22 +48,15 @@ class Floor:
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassicConfig:
+class ClassicConfig(Bounded):
     """Options that every classic body has."""
 
-    frame_skip: int = 5
+    frame_skip: Annotated[int, at_least(1)] = 5
     """Physics steps per control step."""
-    reset_noise_scale: float = 0.1
+    reset_noise_scale: Annotated[float, NOT_NEGATIVE] = 0.1
     """Size of the noise on positions and velocities at the start."""
     exclude_current_positions_from_observation: bool = True
     """Whether the policy is kept from seeing where on the floor it is."""
-
-    def __post_init__(self) -> None:
-        if self.frame_skip < 1 or self.reset_noise_scale < 0:
-            raise ValueError(
-                f"frame_skip={self.frame_skip} must be at least 1 and reset_noise_scale={self.reset_noise_scale} not "
-                "negative"
-            )
 
 
 @jax.tree_util.register_dataclass
@@ -94,8 +88,8 @@ class Classic(Task[TaskState], abc.ABC):
     fast: ClassVar[float]
     """m/s, mean forward speed above which an episode to the end counts as solved."""
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         step = self.config.frame_skip * self.physics_dt
         self.timing = Timing(self.physics_dt, self.config.frame_skip, EPISODE_STEPS * step)
         self.strength = np.asarray(self.model.actuator_ctrlrange[:, 1], np.float32)

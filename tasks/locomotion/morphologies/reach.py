@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,14 @@ import numpy as np
 from jax import Array
 
 from embodied.core.body_rows import FEATURES, SLOTS, actions_of
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_conjugate, quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
 from embodied.math.sampling import between
+from embodied.storage.bounds import NOT_NEGATIVE, Bounded, BoundError
 from tasks.locomotion.morphologies import class_name
 from tasks.locomotion.morphologies.description import Limb
 from tasks.locomotion.morphologies.families import FAMILIES, Family
@@ -49,22 +50,23 @@ class Weights:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReachConfig:
+class ReachConfig(Bounded):
     """Options of the reach tasks."""
 
     target_distance: tuple[float, float] = (2.0, 6.0)
     """m to a new target along the ground, drawn uniformly."""
     reach: float = 0.5
     """m along the ground from the torso to a target that counts as reached."""
-    noise: float = 0.05
+    noise: Annotated[float, NOT_NEGATIVE] = 0.05
     """Half-width of the noise on joint angles (rad) and on all velocities (m/s, rad/s) at the start."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         low, high = self.target_distance
         if not 0 < self.reach < low <= high:
-            raise ValueError(f"expected 0 < reach={self.reach} < target_distance={self.target_distance}, low to high")
+            raise BoundError(f"expected 0 < reach={self.reach} < target_distance={self.target_distance}, low to high")
 
 
 @jax.tree_util.register_dataclass
@@ -101,8 +103,8 @@ class Reach(Task[TaskState]):
     instruction = ("Go to the target.", "Reach the point on the ground.", "Walk to the marked spot, then to the next.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
-    def __init__(self, config: ReachConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: ReachConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.layout = Layout.of(self.body, self.model)
         self.height = standing_height(self.body)
 

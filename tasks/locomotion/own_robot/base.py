@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import mujoco
 
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.errors import ModelError
 from embodied.robot.prepared.legged import GRAVITY, legged_of
 from embodied.robot.prepared.roles import Role
@@ -73,7 +74,7 @@ class OwnLegged(LeggedTask[M]):
     other: ClassVar[Mapping[bool, str]] = {}
     """Whether a robot has two feet -> the task for it, if it is not this one."""
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
         """Read the robot's file.
 
         Raises:
@@ -103,7 +104,7 @@ class OwnLegged(LeggedTask[M]):
             pose_weights=tuple((BIPED_POSE if self.prepared.is_biped else QUADRUPED_POSE)[role] for role in roles),
             reach=tuple(min(pair) for pair in zip(reach, furthest, strict=True)),
         )
-        super().__init__(config)
+        super().__init__(config, changes)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

@@ -7,6 +7,7 @@ import dataclasses
 import mujoco
 import numpy as np
 
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.robot.option import RobotFile
 from tasks.locomotion.getup import DROP, Getup, GetupConfig, TaskState
 from tasks.locomotion.own_robot.base import OwnLegged
@@ -36,8 +37,8 @@ class OwnGetup(OwnLegged[TaskState], Getup):
     usual = "robots/go1/go1.xml"
     usual_effort = GO1_EFFORT
 
-    def __init__(self, config: OwnGetupConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: OwnGetupConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         rows = self.layout.actuators
         stiffness, effort = self.model.actuator_gainprm[rows, 0], self.model.actuator_forcerange[rows, 1]
         self.drop = DROP * self.robot.height / GO1_HEIGHT

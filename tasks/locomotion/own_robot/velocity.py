@@ -7,6 +7,7 @@ import functools
 import math
 from typing import ClassVar
 
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.robot.option import RobotFile
 from embodied.robot.prepared.legged import GRAVITY
 from tasks.locomotion.commands import CommandConfig
@@ -63,11 +64,11 @@ class Velocity(OwnLegged[TaskState], Joystick):
     usual_effort = GO1_EFFORT
     other: ClassVar = {True: "locomotion/velocity-biped"}
 
-    def __init__(self, config: VelocityConfig | None = None) -> None:
+    def __init__(self, config: VelocityConfig | None = None, changes: Changes = UNCHANGED) -> None:
         config = config or self.config_type()
         assert config is not None
         self.ground = Rough() if config.terrain is Terrain.ROUGH else Flat()
-        super().__init__(config)
+        super().__init__(config, changes)
         self.swing = SWING * self.robot.height
 
     @functools.cached_property
@@ -89,11 +90,11 @@ class BipedVelocity(OwnLegged[TaskState], HumanoidJoystick):
     other: ClassVar = {False: "locomotion/velocity"}
     soft_ankles: ClassVar = {}  # soft already: see `embodied.robot.prepared.legged`
 
-    def __init__(self, config: BipedVelocityConfig | None = None) -> None:
+    def __init__(self, config: BipedVelocityConfig | None = None, changes: Changes = UNCHANGED) -> None:
         config = config or self.config_type()
         assert config is not None
         self.ground = RoughHumanoidJoystick.ground if config.terrain is Terrain.ROUGH else Flat()
-        super().__init__(config)
+        super().__init__(config, changes)
         size = self.robot.height / G1_HEIGHT
         self.step_rate = HumanoidJoystick.step_rate / math.sqrt(size)
         self.step_height = BIPED_STEP * self.robot.height

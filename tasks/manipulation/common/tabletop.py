@@ -10,7 +10,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
 from embodied.robot.option import RobotPath, keep_absolute
+from embodied.storage.bounds import Bounded, at_least
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.objects import TOP
@@ -55,13 +56,13 @@ SEEN = 18  # numbers of one step: hand, opening, two objects
 
 
 @dataclasses.dataclass(frozen=True)
-class TabletopConfig:
+class TabletopConfig(Bounded):
     """Options of every manipulation task."""
 
     hide_goal: bool = False
     """Observe zeros in place of the goal, as the meta-learning benchmarks (ML1, ML10, ML45) do; the critic sees it.
     Cameras see no mark at the goal then."""
-    goals: int | None = None
+    goals: Annotated[int | None, at_least(1)] = None
     """Number of starts and goals, as in the benchmarks: each environment meets all before any twice. None: all new."""
     goal_seed: int = 0
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
@@ -72,9 +73,8 @@ class TabletopConfig:
     """MJCF or URDF file of an arm with a two-finger gripper (see docs/own_robot.md); by default the Panda's."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         keep_absolute(self)
-        if self.goals is not None and self.goals < 1:
-            raise EmbodiedError(f"goals={self.goals}; expected at least 1, or None for new ones in every episode")
         if self.arm_limits and self.robot:
             raise EmbodiedError(f"arm_limits are the Panda's; models such as '{self.robot}' name no accelerations")
 

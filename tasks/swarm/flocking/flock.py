@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import World
 from tasks.swarm.dynamics.drones import Box, Drones, length, still
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
@@ -71,12 +72,12 @@ class Flock(DroneTeam[Goal]):
     seconds = 12.0
     instruction = ("Flock together.", "Fly in the same direction as your neighbours.", "Move as one swarm.")
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.half = ROOM * max(options.agents, 2) ** (1 / 2) / 2
         reach = self.half + REACH
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 3.0))
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def start_box(self) -> Box:
         return Box((-self.half, -self.half, HEIGHT - 0.4), (self.half, self.half, HEIGHT + 0.4))

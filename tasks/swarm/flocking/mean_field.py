@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Observation, TaskHooks
+from embodied.core.hooks import UNCHANGED, Changes, Observation, TaskHooks
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED as FULL_SPEED
@@ -105,8 +105,8 @@ class MeanFieldFlock(Flock):
     seen_by = TaskHooks.seen_by
     instruction = ("Give all drones one rule by which they come to fly in one direction.", "Steer the swarm as one.")
 
-    def __init__(self, config: MeanFieldFlockConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: MeanFieldFlockConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.agents = None
         self.action_size = 2 * self.config.bins
         self.setpoints = ()

@@ -12,6 +12,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from embodied.storage.bounds import NOT_NEGATIVE
@@ -125,13 +126,13 @@ class PathFinding(DroneTeam[Errand]):
     instruction = ("Fly to your goal, then to the next one.", "Reach goal after goal.", "Find your way in the maze.")
     metric_units: Mapping[str, str] = {"throughput": "1/min"}
 
-    def __init__(self, config: PathFindingConfig | None = None) -> None:
+    def __init__(self, config: PathFindingConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.grid = Grid(options.cells, CELL)
         self.columns = Columns(options.obstacles, COLUMN_RADIUS)
         reach = self.grid.half + MARGIN
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 2.0))
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED, Level, require_level
@@ -114,8 +115,8 @@ class BaseStation(DroneTeam[Goal]):
     arena = Box((-SIDE / 2 - 1, -SIDE / 2 - 1, 0.0), (SIDE / 2 + 1, SIDE / 2 + 1, 4.0))
     instruction = ("Serve the people on the ground.", "Spread out as base stations.", "Cover all users with signal.")
 
-    def __init__(self, config: BaseStationConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: BaseStationConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         if self.config.radio == Radio.SHARED:
             self.action_size += len(WANTED)
             self.setpoints += WANTED

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED, Level, require_level
@@ -97,7 +98,7 @@ class Coverage(DroneTeam[Goal]):
     seconds = 20.0
     instruction = ("Explore the ground.", "See all of the terrain.", "Map the area together, around the hills.")
 
-    def __init__(self, config: CoverageConfig | None = None) -> None:
+    def __init__(self, config: CoverageConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.half = options.size / 2
         self.cells = round(options.size / CELL)
@@ -105,7 +106,7 @@ class Coverage(DroneTeam[Goal]):
         self.centres = np.stack(np.meshgrid(middle, middle, indexing="ij"), -1).astype(np.float32)
         reach = self.half + 0.5
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, CEILING))
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def start_box(self) -> Box:
         reach = min(0.3 + 0.2 * self.config.agents**0.5, self.half)

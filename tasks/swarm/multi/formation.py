@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import CommandRange
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange
 from embodied.core.world import World
 from tasks.swarm.dynamics.drones import Box, Drones
 from tasks.swarm.team.drone_team import TaskState
@@ -85,12 +85,12 @@ class Formation(WaypointTask):
     seconds = 12.0
     instruction = ("Get into formation.", "Take your places and fly together.", "Form up and travel as one.")
 
-    def __init__(self, config: FormationConfig | None = None) -> None:
+    def __init__(self, config: FormationConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.slots = slots(options.shape, options.agents)
         reach = float(np.abs(self.slots).max()) + 2.0
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 3.0))
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def start_box(self) -> Box:
         reach = self.arena.high[0] - 1.0

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Box, Drones, places, scatter, still
@@ -75,7 +76,7 @@ class Navigation(WaypointTask):
     hold = 0.5
     instruction = ("Fly to your place without touching anything.", "Find a way between the columns.", "Go to the goal.")
 
-    def __init__(self, config: NavigationConfig | None = None) -> None:
+    def __init__(self, config: NavigationConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.columns = Columns(options.obstacles, COLUMN_RADIUS)
         half = options.size / 2
@@ -88,7 +89,7 @@ class Navigation(WaypointTask):
                 f"size={options.size} m: {options.agents} starts, as many places and {options.obstacles} columns find "
                 f"no room ({error})"
             ) from None
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
-from embodied.core.hooks import Observation
+from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter
@@ -101,14 +101,14 @@ class Pursuit(DroneTeam[Goal]):
     seconds = 15.0
     instruction = ("Track the targets.", "Stay above the moving targets.", "Chase every target, each its own.")
 
-    def __init__(self, config: PursuitConfig | None = None) -> None:
+    def __init__(self, config: PursuitConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.targets = options.targets or options.agents
         self.half = (AREA * max(self.targets, options.agents)) ** 0.5 / 2
         reach = self.half + MARGIN
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 3.0))
         self.target_grid = places(Box((-self.half, -self.half, 0.0), (self.half, self.half, 0.0)), self.targets, 0.2)
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def start_box(self) -> Box:
         return Box((-self.half, -self.half, HEIGHT), (self.half, self.half, HEIGHT))

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH, Kind, entity_rows
-from embodied.core.hooks import Observation
+from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
 from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
@@ -145,7 +145,7 @@ class Tag(DroneTeam[Chase]):
     instruction = ("Catch the prey, or get away from the predators.", "Play tag.", "Hunt, or flee if you are hunted.")
     metric_units: Mapping[str, str] = {"distance": "m"}
 
-    def __init__(self, config: TagConfig | None = None) -> None:
+    def __init__(self, config: TagConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         hunters = options.agents - options.prey
         self.teams = {"predators": tuple(range(hunters)), "prey": tuple(range(hunters, options.agents))}
@@ -161,7 +161,7 @@ class Tag(DroneTeam[Chase]):
                 f"size={options.size} m: {options.agents} starts and {options.obstacles} columns of "
                 f"{options.obstacle_radius} m radius find no room ({error})"
             ) from None
-        super().__init__(options)
+        super().__init__(options, changes)
         # Top speed and largest change per control step of predators and prey, in units of what an action of 1 commands.
         fastest = np.array([1 / options.speed_ratio, 1.0], np.float32)
         change = SHARPNESS * self.timing.control_dt / options.speed_ratio

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import PROPRIO, Observation
+from embodied.core.hooks import PROPRIO, UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
@@ -63,7 +63,7 @@ class GateRaceConfig(DroneTeamConfig):
     agents: int = 1
     """Number of drones; they do not see each other's gates."""
     level: Level = Level.RATES
-    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     neighbours: int = 0
     """Team-mates that each drone sees."""
     gates: int = 5
@@ -134,10 +134,10 @@ class GateRace(DroneTeam[Goal]):
     carried_cameras = (*DroneTeam.carried_cameras, CAMERA)
     instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
 
-    def __init__(self, config: GateRaceConfig | None = None) -> None:
+    def __init__(self, config: GateRaceConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         self.gates = len(options.course) or options.gates
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import CommandRange, Deployment, Observation, TermDescription, Timing
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -176,8 +176,8 @@ class Hover(Task[TaskState]):
     timing = Timing(physics_dt=PHYSICS_DT, substeps=round(CONTROL_DT / PHYSICS_DT), episode_seconds=8.0)
     action_size = 4
 
-    def __init__(self, config: HoverConfig | None = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: HoverConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         self.drone: Quadrotor | Multirotor = QUADROTORS[self.config.preset]
         self.agility, self.floor, height = 1.0, FLOOR, HEIGHT
         if self.config.robot:

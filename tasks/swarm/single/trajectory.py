@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import CommandRange
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.robot.option import RobotPath, keep_absolute
@@ -47,7 +47,7 @@ class TrajectoryConfig(WaypointConfig):
     robot: RobotPath = ""
     """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
     level: Level = Level.RATES
-    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     path: Path = Path.RANDOM
     """eight: a lemniscate 2 m long; random: three sines along each axis."""
     period: tuple[float, float] = (5.0, 9.0)
@@ -108,7 +108,7 @@ class Trajectory(WaypointTask):
     places_drones = True
     instruction = ("Follow the trajectory.", "Stay with the moving point.", "Fly along the path.")
 
-    def __init__(self, config: TrajectoryConfig | None = None) -> None:
+    def __init__(self, config: TrajectoryConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         side = int(np.ceil(np.sqrt(options.agents)))
         number = np.arange(options.agents)
@@ -119,7 +119,7 @@ class Trajectory(WaypointTask):
         self.own = own_drone(options.robot) if options.robot else None
         if self.own is not None:
             self.radius, self.spacing = self.own.radius, 4 * self.own.radius
-        super().__init__(options)
+        super().__init__(options, changes)
 
     def chosen_drone(self, preset: Preset) -> Drone:
         return super().chosen_drone(preset) if self.own is None else self.own.drone

@@ -19,7 +19,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows, passing
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -59,7 +59,7 @@ class DroneTeamConfig(Bounded):
     mass_spread: Annotated[float, BELOW_ONE] = 0.05
     """Each drone's mass and inertia are scaled by U(1 - x, 1 + x) in every episode: decks and battery."""
     level: Level = Level.VELOCITY
-    """Command level: rotors, rates, attitude, velocity or position; the firmware's PID does the rest."""
+    """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     rate: Annotated[int, at_least(1)] = 240
     """Hz, of physics and controllers."""
     decimation: Annotated[int, at_least(1)] = 5
@@ -129,8 +129,8 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     spacing: float = SPACING
     """m between drones at the start; nearer than that later on costs reward."""
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
         options = self.config
         self.agents = options.agents
         preset, effects = options.preset, known_effects(options.effects)

@@ -166,8 +166,8 @@ FAULTS = {
         """
     count = 0
 
-    def __init__(self, config=None):
-        super().__init__(config)
+    def __init__(self, config=None, **changes):
+        super().__init__(config, **changes)
         self.count = 0
 
     def metrics(self, world, state):
@@ -261,8 +261,8 @@ FAULTS = {
         """
     made = []
 
-    def __init__(self, config=None):
-        super().__init__(config)
+    def __init__(self, config=None, **changes):
+        super().__init__(config, **changes)
         self.made.append(0)
         self.number = len(self.made)
 

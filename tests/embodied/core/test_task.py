@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from embodied.core import randomization
-from embodied.core.hooks import TaskHooks
+from embodied.core.hooks import UNCHANGED, TaskHooks
 from embodied.core.initial_states import InitialStateBuffer, InitialStates, first_reset_states
 from embodied.core.randomization import Term
 from embodied.core.task import EditedTerms, Task, TaskWrapper, TimeLimit, forwarded, has_expert
 from embodied.core.world import StateT, World
 from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.registry import join_content
 from tests.kit.toy_tasks import Speck
 from tests.kit.worlds import build_env, jitted, task_of, toy_task, toy_world
 
@@ -149,6 +150,30 @@ def test_every_optional_variation_can_be_left_out_and_its_parameter_is_nominal(n
     assert values
     for value, expected in zip(values, nominal, strict=True):
         np.testing.assert_array_equal(value, np.full_like(value, expected))
+
+
+class TakesNoChanges(Speck):
+    """A speck whose constructor drops what changes it."""
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+
+
+def test_a_task_that_is_made_again_keeps_its_changes_and_one_that_cannot_is_refused() -> None:
+    names: list[str] = []
+    once = Speck().rebuilt([lambda spec: names.append("first")])
+    assert once.rebuilt([lambda spec: names.append("second")]).model is not once.model
+    assert names == ["first", "second", "first"]
+    with pytest.raises(EmbodiedError, match=r"TakesNoChanges\.__init__ takes no changes.*super"):
+        TakesNoChanges().rebuilt()
+
+
+@pytest.mark.parametrize("suite", sorted({name.partition("/")[0] for name in join_content()}))
+def test_every_task_takes_changes(suite: str) -> None:
+    tasks = join_content()
+    for name in (name for name in tasks if name.startswith(f"{suite}/")):
+        kind = tasks[name].load()
+        assert issubclass(kind, TaskWrapper) or inspect.signature(kind).bind(None, changes=UNCHANGED), name
 
 
 def test_what_is_not_there_is_refused_and_what_is_there_is_named(task: Task[Any]) -> None:

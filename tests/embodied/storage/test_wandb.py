@@ -54,8 +54,11 @@ class Fake:
 
 @pytest.fixture
 def wandb(monkeypatch) -> Fake:
-    fake = Fake()
-    monkeypatch.setattr(wandb_logger.importlib, "import_module", lambda name: fake)
+    fake, real = Fake(), wandb_logger.importlib.import_module
+    # TensorBoard imports by it, too, when it is first used.
+    monkeypatch.setattr(
+        wandb_logger.importlib, "import_module", lambda name, *given: fake if name == "wandb" else real(name, *given)
+    )
     monkeypatch.delenv("WANDB_PROJECT", raising=False)
     return fake
 

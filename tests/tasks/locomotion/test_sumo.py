@@ -159,7 +159,7 @@ def test_returns_are_reported_of_each_side(env: Env) -> None:
     [
         ({"distance": 1.5}, r"distance=1.5 m, radius=2.5 m; expected ants at least 2.0 m apart"),
         ({"distance": 6.0}, r"expected ants at least 2.0 m apart, so that they do not touch, and both in the ring"),
-        ({"seconds": 0.0}, r"seconds=0.0; expected a positive number"),
+        ({"seconds": 0.0}, r"seconds=0.0 must be positive"),
     ],
 )
 def test_a_ring_in_which_nobody_could_fight_is_refused(given, message) -> None:

@@ -96,7 +96,7 @@ def test_rising_starts_have_any_pitch_with_the_standing_feet_on_the_ground() -> 
 
 
 def test_shares_that_exceed_one_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"upright_starts=0.7 and rising_starts=0.4 must be shares"):
+    with pytest.raises(ValueError, match=r"upright_starts=0.7 and rising_starts=0.4 must be at most 1 together"):
         TwoFeetConfig(upright_starts=0.7, rising_starts=0.4)
 
 
