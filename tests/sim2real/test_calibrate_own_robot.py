@@ -17,11 +17,11 @@ from embodied.registry import join_content
 from sim2real import calibrate as cal
 from sim2real.identification import calibration as cb
 from sim2real.identification import parameters as pm
-from sim2real.identification.calibrated import calibrated
 from sim2real.identification.calibration import Calibration, Estimate
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.logs.read_log import write_log
 from sim2real.twins import make_twin
+from sim2real.twins.calibrated import calibrated
 from sim2real.twins.joints import JointTwin
 from sim2real.twins.own_robot import BY_PLACE, Groups
 from tests.kit.robots import arm, quadruped

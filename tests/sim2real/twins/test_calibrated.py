@@ -25,11 +25,11 @@ from policies.training.settings import saved_settings
 from sim2real.contract.contract import Contract
 from sim2real.graphs.describe import describe
 from sim2real.identification import calibration as cb
-from sim2real.identification.calibrated import calibrated
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, go1, panda
+from sim2real.twins.calibrated import calibrated
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
