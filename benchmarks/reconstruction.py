@@ -22,8 +22,8 @@ from embodied.errors import EmbodiedError
 from embodied.math import transforms
 from sim2real.cameras import mujoco_camera
 from sim2real.cameras.camera import Camera
-from sim2real.reconstruction.blocks import Block, Found, find
-from sim2real.reconstruction.layout import PAINT
+from sim2real.cameras.reconstruction.blocks import Block, Found, find
+from sim2real.cameras.reconstruction.layout import PAINT
 from tests.kit import rehearsal
 from tests.kit.rehearsal import Sensor
 

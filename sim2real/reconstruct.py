@@ -19,8 +19,8 @@ from embodied.storage.files import write_atomic
 from sim2real.cameras import camera as cameras
 from sim2real.cameras.camera import CameraError, Parent
 from sim2real.cameras.detect import read_image
-from sim2real.reconstruction import layout
-from sim2real.reconstruction.blocks import Block, Found, find
+from sim2real.cameras.reconstruction import layout
+from sim2real.cameras.reconstruction.blocks import Block, Found, find
 
 FORM = "NAME=COLOUR, NAME=COLOUR:EDGE or NAME=COLOUR:LENGTHxWIDTHxHEIGHT with edges in m"
 STATES = 64  # initial states that are written, alike but for what the picture does not show

@@ -44,7 +44,7 @@ def sources(graph: Graph, contract: Contract, golden: GoldenSteps, digest: str) 
 
 def fill(name: str, values: Mapping[str, object]) -> str:
     """A template of this package with its `$names` replaced."""
-    text = importlib.resources.files("sim2real").joinpath("templates", name).read_text(encoding="utf-8")
+    text = importlib.resources.files("sim2real.bundles").joinpath("templates", name).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)
 
 

@@ -78,7 +78,7 @@ def sources(
         ),
         "expected": _numbers(golden.action[0]),
     }
-    folder = importlib.resources.files("sim2real").joinpath("templates", "crazyflie")
+    folder = importlib.resources.files("sim2real.bundles").joinpath("templates", "crazyflie")
     files = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in COPIED}
     files["controller_embodied.c"] = fill("crazyflie/controller_embodied.c", values)
     files["README.md"] = _readme(graph, contract, digest)

@@ -15,7 +15,7 @@ from embodied.core.initial_states import InitialStateBuffer
 from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError, listing
-from sim2real.reconstruction.blocks import Found
+from sim2real.cameras.reconstruction.blocks import Found
 
 PAINT = {
     "red": (0.86, 0.22, 0.18, 1.0),

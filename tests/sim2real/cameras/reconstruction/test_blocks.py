@@ -18,9 +18,9 @@ from embodied.math import transforms
 from sim2real import reconstruct
 from sim2real.cameras import camera as cameras
 from sim2real.cameras.camera import Camera, Mount, Parent
-from sim2real.reconstruction.blocks import Block, Found, find
-from sim2real.reconstruction.colours import regions
-from sim2real.reconstruction.layout import initial_states, scene
+from sim2real.cameras.reconstruction.blocks import Block, Found, find
+from sim2real.cameras.reconstruction.colours import regions
+from sim2real.cameras.reconstruction.layout import initial_states, scene
 from tests.kit.rehearsal import Sensor
 from tests.kit.worlds import task_of
 

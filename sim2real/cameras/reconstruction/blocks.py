@@ -15,7 +15,7 @@ from embodied.errors import EmbodiedError
 from embodied.math import transforms
 from sim2real.cameras.camera import Camera
 from sim2real.cameras.lens import undistort
-from sim2real.reconstruction.colours import Region, regions
+from sim2real.cameras.reconstruction.colours import Region, regions
 
 TURNS = 8  # yaws to begin with, over those that differ
 BAND = 1.0  # pixels of distance beyond which a point of the outline counts less: another block may hide it
@@ -30,7 +30,7 @@ class Block:
 
     name: str
     colour: str
-    """One of `sim2real.reconstruction.colours.HUES`."""
+    """One of `sim2real.cameras.reconstruction.colours.HUES`."""
     half: tuple[float, float, float] | None = None
     """m, half its edges as it lies; None: a cube of unknown size."""
 
