@@ -184,7 +184,7 @@ def described(robot: Robot) -> dict[str, Any]:
         "feet": list(robot.feet),
         "tip": robot.tip,
         "mass": round(robot.mass, 3),
-        "mended": list(robot.mended),
+        "mended": list(robot.fixes),
         "warnings": list(robot.warnings),
     }
 
@@ -232,7 +232,7 @@ def words(entry: dict[str, Any]) -> str:
     parts = [entry["kind"], f"{entry['joints']} joints", f"{entry['mass']:.3g} kg"]
     parts += [f"{len(entry['feet'])} feet"] if entry["feet"] else []
     parts += [f"tip `{entry['tip']}`"] if entry["tip"] else []
-    notes = [f"mended: {len(entry['mended'])}"] if entry["mended"] else []
+    notes = [f"fixed: {len(entry['mended'])}"] if entry["mended"] else []
     notes += [f"warnings: {len(entry['warnings'])}"] if entry["warnings"] else []
     return ", ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
 

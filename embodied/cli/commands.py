@@ -38,7 +38,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Begin": (
         Command("demo", "embodied.play", "steer a trained quadruped in the browser", DEMO),
         Command("list", "embodied.list", "tasks, suites, learners, engines, robots"),
-        Command("doctor", "embodied.doctor", "what this machine has, and what mends what is wrong"),
+        Command("doctor", "embodied.doctor", "what this machine has, what is wrong, and how to fix it"),
     ),
     "Train, look, measure": (
         Command("train", "embodied.train", "train a policy on a task or a suite"),

@@ -31,7 +31,7 @@ MINUTES = 8.0  # of the whole GPU examination
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Say what this machine has, what will be used, what is wrong, and what mends it.
+    """Say what this machine has, what will be used, what is wrong, and what fixes it.
 
     With --gpu, examine the GPU: compile times, parity with C MuJoCo, rates, trainings. Every check runs in a process of
     its own under a limit of time, and the file of --json is written after each.
@@ -85,7 +85,7 @@ def look_at_machine() -> dict[str, Any]:
     found, rows = [*machine.findings()], {}
     for finding in found:
         text = Text(finding.value, COLOURS[finding.verdict])
-        rows[finding.name] = text + Text(f"\n{finding.mend}", "bold") if finding.mend else text
+        rows[finding.name] = text + Text(f"\n{finding.fix}", "bold") if finding.fix else text
     cli.show(cli.table("this machine", rows))
     registry = join_content()
     try:

@@ -38,7 +38,7 @@ class Finding:
     name: str
     value: str
     verdict: Verdict = Verdict.GOOD
-    mend: str = ""
+    fix: str = ""
     """The command or the change that fixes it."""
 
 
@@ -77,8 +77,8 @@ def gpu_finding(name: str, version: str, memory: str) -> Finding:
     series = int(version.split(".")[0]) if version.split(".")[0].isdigit() else 0
     if series >= DRIVER:
         return Finding("GPU", f"{name}, {memory}, driver {version}")
-    mend = f"install an NVIDIA driver of series {DRIVER} or newer: the packages are built for CUDA 13"
-    return Finding("GPU", f"{name}, {memory}, driver {version}", Verdict.WRONG, mend)
+    fix = f"install an NVIDIA driver of series {DRIVER} or newer: the packages are built for CUDA 13"
+    return Finding("GPU", f"{name}, {memory}, driver {version}", Verdict.WRONG, fix)
 
 
 def libraries() -> Iterator[Finding]:
@@ -101,18 +101,18 @@ def duplicates(names: dict[str, str]) -> Iterator[Finding]:
     for library in OVERWRITTEN:
         both = [f"nvidia-{library}-cu{major}" for major in (12, 13) if f"nvidia-{library}-cu{major}" in names]
         if len(both) > 1:
-            mend = f"pip uninstall -y {' '.join(both)} && pip install --force-reinstall --no-deps {both[-1]}"
-            yield Finding(library, f"{' and '.join(both)} install the same files", Verdict.WRONG, mend)
+            fix = f"pip uninstall -y {' '.join(both)} && pip install --force-reinstall --no-deps {both[-1]}"
+            yield Finding(library, f"{' and '.join(both)} install the same files", Verdict.WRONG, fix)
     plugins = sorted(name for name in names if name.startswith("jax-cuda12"))
     if plugins:
-        mend = f'pip uninstall -y {" ".join(plugins)} && pip install "jax[cuda13]"'
-        yield Finding("jax", f"{plugins[0]} is built for CUDA 12, torch for 13", Verdict.WRONG, mend)
+        fix = f'pip uninstall -y {" ".join(plugins)} && pip install "jax[cuda13]"'
+        yield Finding("jax", f"{plugins[0]} is built for CUDA 12, torch for 13", Verdict.WRONG, fix)
     opencv = sorted(
         name for name in names if name.startswith("opencv-") and name.split("-")[1] in ("python", "contrib")
     )
     if len(opencv) > 1:
-        mend = f"pip uninstall -y {' '.join(opencv)} && pip install opencv-python-headless"
-        yield Finding("OpenCV", f"{' and '.join(opencv)} install the same files", Verdict.NOTE, mend)
+        fix = f"pip uninstall -y {' '.join(opencv)} && pip install opencv-python-headless"
+        yield Finding("OpenCV", f"{' and '.join(opencv)} install the same files", Verdict.NOTE, fix)
 
 
 def devices() -> Iterator[Finding]:
@@ -125,19 +125,19 @@ def devices() -> Iterator[Finding]:
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
     where = ", ".join(torch.cuda.get_device_name(index) for index in range(seen)) or "cpu"
     wrong = has_gpu and not seen
-    mend = "pip install -U torch (its default wheels are built for CUDA 13), with a driver that is new enough"
-    yield Finding("torch", f"{torch.__version__} ({build}): {where}", _verdict(wrong), mend if wrong else "")
+    fix = "pip install -U torch (its default wheels are built for CUDA 13), with a driver that is new enough"
+    yield Finding("torch", f"{torch.__version__} ({build}): {where}", _verdict(wrong), fix if wrong else "")
     try:
         found = jax.devices()
     except RuntimeError as error:
         platforms = os.environ.get("JAX_PLATFORMS", "")
-        mend = f"unset JAX_PLATFORMS ({platforms!r})" if platforms else 'pip install -U "jax[cuda13]"'
-        yield Finding("JAX", f"{jax.__version__}: {str(error).splitlines()[0]}", Verdict.WRONG, mend)
+        fix = f"unset JAX_PLATFORMS ({platforms!r})" if platforms else 'pip install -U "jax[cuda13]"'
+        yield Finding("JAX", f"{jax.__version__}: {str(error).splitlines()[0]}", Verdict.WRONG, fix)
         return
     wrong = has_gpu and found[0].platform == "cpu"
-    mend = 'pip install -U "jax[cuda13]"' if "JAX_PLATFORMS" not in os.environ else "unset JAX_PLATFORMS"
+    fix = 'pip install -U "jax[cuda13]"' if "JAX_PLATFORMS" not in os.environ else "unset JAX_PLATFORMS"
     kinds = ", ".join(device.device_kind for device in found)
-    yield Finding("JAX", f"{jax.__version__}: {kinds}", _verdict(wrong), mend if wrong else "")
+    yield Finding("JAX", f"{jax.__version__}: {kinds}", _verdict(wrong), fix if wrong else "")
     yield from warp(has_gpu)
 
 
@@ -149,8 +149,8 @@ def warp(has_gpu: bool) -> Iterator[Finding]:
     warp.init()
     seen = [device.name for device in warp.get_cuda_devices()]
     wrong = has_gpu and not seen
-    mend = f"a driver of series {DRIVER} or newer" if wrong else ""
-    yield Finding("Warp", f"{warp.config.version}: {', '.join(seen) or 'cpu'}", _verdict(wrong), mend)
+    fix = f"a driver of series {DRIVER} or newer" if wrong else ""
+    yield Finding("Warp", f"{warp.config.version}: {', '.join(seen) or 'cpu'}", _verdict(wrong), fix)
 
 
 def environment() -> Iterator[Finding]:
@@ -160,8 +160,8 @@ def environment() -> Iterator[Finding]:
             yield Finding(name, value, Verdict.NOTE, f"unset {name}, if it was not meant")
     paths = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if "cuda" in part.lower()]
     if paths:
-        mend = "unset LD_LIBRARY_PATH: the wheels bring their own CUDA libraries, and these come first"
-        yield Finding("LD_LIBRARY_PATH", ":".join(paths), Verdict.NOTE, mend)
+        fix = "unset LD_LIBRARY_PATH: the wheels bring their own CUDA libraries, and these come first"
+        yield Finding("LD_LIBRARY_PATH", ":".join(paths), Verdict.NOTE, fix)
 
 
 def storage() -> Iterator[Finding]:

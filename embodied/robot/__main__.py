@@ -70,8 +70,8 @@ def report(robot: Robot) -> None:
         cli.show(rotor_table(robot.airframe))
     if robot.joints or robot.airframe is None:
         cli.show(joint_table(robot))
-    for line in robot.mended:
-        cli.show(f"mended: {line}")
+    for line in robot.fixes:
+        cli.show(f"fixed: {line}")
     for line in robot.warnings:
         cli.show(Text(f"warning: {line}", style="yellow"))
 

@@ -48,7 +48,7 @@ class Robot:
     """m of the trunk's frame above the ground in the home pose, of legged robots."""
     mass: float
     """kg."""
-    mended: tuple[str, ...]
+    fixes: tuple[str, ...]
     """Changes by the reader, one line each."""
     warnings: tuple[str, ...]
     """Warnings, one line each."""
@@ -169,7 +169,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         tip=tip,
         height=float(data.xpos[tree.root, 2]) if legs else 0.0,
         mass=tree.mass() if airframe is None else airframe.mass,
-        mended=file.mended,
+        fixes=file.fixes,
         warnings=(*checked(tree, data, joints, legs, torques), *notes),
         foot_points=tuple(foot_of(data, leg)[1] for leg in legs),
         tip_point=None if tip is None else point_of(data, tip),

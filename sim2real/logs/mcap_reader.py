@@ -64,8 +64,8 @@ def read(path: str | Path, unfinished: bool = False) -> Log:
     if not ended:
         found = f"ends without MCAP's end record after {size} bytes, {parts.rows} whole messages"
         if not (unfinished and parts.rows):
-            mend = f"; python -m sim2real.preflight {path} --recover FILE saves these" if parts.rows else ""
-            raise LogError(f"'{path}' {found}: its recorder was killed, or the file was cut{mend}")
+            fix = f"; python -m sim2real.preflight {path} --recover FILE saves these" if parts.rows else ""
+            raise LogError(f"'{path}' {found}: its recorder was killed, or the file was cut{fix}")
         parts.metadata[UNFINISHED] = found
     return parts.log(path)
 

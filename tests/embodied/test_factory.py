@@ -47,7 +47,7 @@ def test_the_default_engine_is_for_the_device_that_jax_sees(gpus, capsys):
     gpus(False, True)  # torch for CUDA beside JAX for the CPU, where MJX would be many times slower than C MuJoCo
     assert [factory.default_engine(GO1) for _ in range(2)] == ["mujoco"] * 2
     assert capsys.readouterr().err == (
-        'warning: torch sees a GPU, JAX does not: physics runs on the CPU; pip install -U "jax[cuda13]" mends it\n'
+        'warning: torch sees a GPU, JAX does not: physics runs on the CPU; pip install -U "jax[cuda13]" fixes it\n'
     )
     gpus(True, False)
     assert factory.default_engine(GO1) == "mjx"

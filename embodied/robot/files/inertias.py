@@ -18,7 +18,7 @@ MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 NAMED = 6  # links in a line
 
 
-def mend_inertias(path: Path, root: ElementTree.Element) -> list[str]:
+def fix_inertias(path: Path, root: ElementTree.Element) -> list[str]:
     """Correct a URDF's inertials that no body can have; returns a line for each kind of fault.
 
     Inertia that is not positive becomes that of a ball of water of the link's mass; a link without mass loses its

@@ -97,7 +97,7 @@ def compiled(path: Path, spec: mujoco.MjSpec) -> mujoco.MjModel:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of textures, and of what `mended` reports
+            warnings.simplefilter("ignore")  # of textures, and of what `fixes` reports
             return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path}: MuJoCo does not compile it: {one_line(error)}") from None

@@ -13,7 +13,7 @@ import mujoco
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, listing
 from embodied.robot.files.fit import fit_solids
-from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, has_masses, mend_inertias
+from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, fix_inertias, has_masses
 from embodied.robot.files.meshes import SUFFIXES, find_mesh, is_y_up, readable_mesh, vertices_of
 from embodied.robot.files.mjcf import keep_robot, refuse_outside
 from embodied.robot.files.shapes import collide_with_visuals, is_empty
@@ -33,7 +33,7 @@ class ModelFile:
 
     spec: mujoco.MjSpec
     is_urdf: bool
-    mended: tuple[str, ...]
+    fixes: tuple[str, ...]
     """One line each."""
     mimics: dict[str, tuple[str, float, float]]
     """URDF: joint -> the joint that it follows, multiplier, offset (rad or m)."""
@@ -59,18 +59,18 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
     _refuse_several_robots(path, root)
     _refuse_vectors(path, root)
-    mended = _find_meshes(path, root) + collide_with_visuals(root)
+    fixes = _find_meshes(path, root) + collide_with_visuals(root)
     mimics, lost = _mimics(path, root)
-    mended += lost
+    fixes += lost
     for joint in root.iter("joint"):
         if (limit := joint.find("limit")) is not None and joint.get("type") == "continuous":
             for side in ("lower", "upper"):
                 limit.attrib.pop(side, None)
     weighed = has_masses(root)
     if weighed:
-        mended += mend_inertias(path, root)
+        fixes += fix_inertias(path, root)
     else:
-        mended.append("no link has a mass: made those of water in the place of the shapes")
+        fixes.append("no link has a mass: made those of water in the place of the shapes")
     spec = _spec(path, _with_compiler(root, weighed))
     for mesh in spec.meshes:  # the volume of one that is open or flat is none
         mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
@@ -78,7 +78,7 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
         fit_solids(path, spec)
     for geom in spec.geoms if weighed else ():  # a link without an inertial is one without a mass
         geom.mass = 0.0
-    return ModelFile(spec, True, tuple(mended), mimics)
+    return ModelFile(spec, True, tuple(fixes), mimics)
 
 
 def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
@@ -117,7 +117,7 @@ def _is_vector(text: str) -> bool:
 
 def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
     """Make the meshes' file names absolute; drop pictures that are missing, refuse collision shapes that are."""
-    mended, dropped, empty, y_up = [], 0, 0, {}
+    fixes, dropped, empty, y_up = [], 0, 0, {}
     for link in root.findall("link"):
         for shape in [*link.findall("visual"), *link.findall("collision")]:
             if (mesh := shape.find("./geometry/mesh")) is None:
@@ -138,12 +138,12 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
     if want_turning(root, {shape: vertices_of(readable_mesh(file)) for shape, file in y_up.items()}):
         for shape, file in y_up.items():
             shape.find("./geometry/mesh").set("filename", str(readable_mesh(file, turned=True)))
-        mended.append(f"{len(y_up)} meshes with y up fit the joints only with z up: turned")
+        fixes.append(f"{len(y_up)} meshes with y up fit the joints only with z up: turned")
     if dropped:
-        mended.append(f"{dropped} meshes for the eye are missing or in a format that MuJoCo does not read: left out")
+        fixes.append(f"{dropped} meshes for the eye are missing or in a format that MuJoCo does not read: left out")
     if empty:
-        mended.append(f"{empty} shapes without extent: left out")
-    return mended
+        fixes.append(f"{empty} shapes without extent: left out")
+    return fixes
 
 
 def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> Path:

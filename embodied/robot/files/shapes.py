@@ -34,7 +34,7 @@ def collide_with_visuals(root: ElementTree.Element) -> list[str]:
             children.setdefault(parent.get("link", ""), []).append(child.get("link", ""))
             if joint.get("type") != "fixed":
                 moved.add(child.get("link", ""))
-    mended = []
+    fixes = []
     for name in sorted(moved & set(links)):
         below = _below(name, children)
         parts = [links[part] for part in below if part in links]
@@ -45,9 +45,9 @@ def collide_with_visuals(root: ElementTree.Element) -> list[str]:
                 shape = copy.deepcopy(visual)
                 shape.tag = "collision"
                 part.append(shape)
-                mended.append(part.get("name", ""))
-    names = listing(dict.fromkeys(mended), NAMED)
-    return [f"no shapes that collide at the ends of limbs: those for the eye do ({names})"] if mended else []
+                fixes.append(part.get("name", ""))
+    names = listing(dict.fromkeys(fixes), NAMED)
+    return [f"no shapes that collide at the ends of limbs: those for the eye do ({names})"] if fixes else []
 
 
 def _below(name: str, children: dict[str, list[str]]) -> set[str]:

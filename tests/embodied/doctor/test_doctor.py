@@ -39,14 +39,14 @@ def test_it_says_what_is_here_and_writes_it(tmp_path: Path, capsys: pytest.Captu
 def test_a_driver_that_is_too_old_is_wrong(version: str, verdict: Verdict) -> None:
     found = machine.gpu_finding("NVIDIA H100", version, "80 GiB")
     assert found.verdict is verdict
-    assert ("580" in found.mend) == (verdict is Verdict.WRONG)
+    assert ("580" in found.fix) == (verdict is Verdict.WRONG)
 
 
 def test_installations_that_overwrite_each_other_are_found() -> None:
     names = {"nvidia-cudnn-cu12": "9", "nvidia-cudnn-cu13": "9", "jax-cuda12-plugin": "0.9"}
     found = [*machine.duplicates(names)]
     assert [finding.name for finding in found] == ["cudnn", "jax"]
-    assert all(finding.verdict is Verdict.WRONG and "pip" in finding.mend for finding in found)
+    assert all(finding.verdict is Verdict.WRONG and "pip" in finding.fix for finding in found)
     assert not [*machine.duplicates({"nvidia-cudnn-cu13": "9", "jax-cuda13-plugin": "0.9"})]
     (opencv,) = machine.duplicates({"opencv-python": "4", "opencv-python-headless": "4"})
     assert opencv.verdict is Verdict.NOTE

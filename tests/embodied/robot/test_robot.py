@@ -239,12 +239,12 @@ def test_files_that_lie_are_refused_in_one_line(written: Path, text: str, messag
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_what_is_mended_and_what_looks_wrong_is_said(written: Path) -> None:
+def test_what_is_fixed_and_what_looks_wrong_is_said(written: Path) -> None:
     written.write_text(
         quadruped(effort="2").replace('<mass value="0.3"/>', '<mass value="0"/>').replace("<axis", "<axis ")
     )
     robot = Robot.load(written)
-    assert any("next to no mass" in line and "leg1_lower" in line for line in robot.mended)
+    assert any("next to no mass" in line and "leg1_lower" in line for line in robot.fixes)
     assert any("too weak" in line for line in robot.warnings)
 
 

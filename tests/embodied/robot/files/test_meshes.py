@@ -145,7 +145,7 @@ def test_meshes_with_y_up_are_turned_only_where_the_joints_say_so(tmp_path: Path
             before, link, after = text.partition(f'<link name="leg{number}_upper">')
             text = before + link + after.replace("</link>", shape.format(rpy), 1)
         (tmp_path / "q.urdf").write_text(text)
-        assert any("turned" in line for line in Robot.load(tmp_path / "q.urdf").mended) == turned
+        assert any("turned" in line for line in Robot.load(tmp_path / "q.urdf").fixes) == turned
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Faults of strangers' model files: mended and named, or refused with the element and what to do."""
+"""Faults of strangers' model files: fixed and named, or refused with the element and what to do."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def load(tmp_path: Path, text: str) -> Robot:
         (BALL, BALL.replace("collision", "visual"), "no shapes that collide at the ends of limbs"),
     ],
 )
-def test_faults_are_mended_and_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_faults_are_fixed_and_named(tmp_path: Path, old: str, new: str, said: str) -> None:
     robot = load(tmp_path, quadruped().replace(old, new))
-    assert any(said in line for line in robot.mended)
+    assert any(said in line for line in robot.fixes)
     assert len(robot.feet) == 4
     assert (robot.model.body_inertia[1:] > 0).all()
 
@@ -54,7 +54,7 @@ def test_where_no_link_has_a_mass_shapes_have_that_of_water(tmp_path: Path) -> N
         before, _, after = text.partition("<inertial>")
         text = before + after.partition("</inertial>")[2]
     robot = load(tmp_path, text)
-    assert any("no link has a mass" in line for line in robot.mended)
+    assert any("no link has a mass" in line for line in robot.fixes)
     assert robot.mass == pytest.approx(1000 * 0.5 * 0.3 * 0.1, rel=0.1)
 
 
@@ -87,7 +87,7 @@ def lying() -> str:
         ),
     ],
 )
-def test_what_cannot_be_mended_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_fixed_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(EmbodiedError, match=message) as caught:
         load(tmp_path, text)
     assert "\n" not in str(caught.value)
@@ -107,7 +107,7 @@ def test_a_mimic_of_a_joint_that_does_not_exist_is_a_joint(tmp_path: Path) -> No
     text = arm().replace("</joint>", '<mimic joint="gone"/></joint>', 1)
     robot = load(tmp_path, text)
     assert "j1" in [part.name for part in robot.joints]
-    assert any("follow none that exists" in line for line in robot.mended)
+    assert any("follow none that exists" in line for line in robot.fixes)
 
 
 def wheeled() -> str:
@@ -176,7 +176,7 @@ def walker(root: str) -> str:
 def test_of_a_scene_what_is_driven_is_the_robot(tmp_path: Path, root: str) -> None:
     robot = load(tmp_path, walker(root))
     assert (robot.trunk, robot.free, len(robot.feet), len(robot.joints)) == ("trunk", True, 4, 8)
-    assert any("left out: ball" in line for line in robot.mended)
+    assert any("left out: ball" in line for line in robot.fixes)
     efforts = {part.name: part.servo.effort for part in robot.joints}
     assert efforts["hip0"] == pytest.approx(50 * 0.7)
     assert efforts["knee0"] == pytest.approx(9)
