@@ -77,7 +77,7 @@ SECTIONS = (
         page="training",
     ),
     Section(
-        "Policies that see and are told",
+        "Policies that see and follow instructions",
         "Vision-language-action policies, from pictures and words; a policy of LeRobot under LeRobot's own evaluation.",
         FRESH,
         tables.evaluated(sees=True),

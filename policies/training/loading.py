@@ -214,7 +214,7 @@ def policy_for_env(
     policy = policy_from_checkpoint(checkpoint, what, env.device)
     if isinstance(policy, InstructedPolicy):
         if held_out_instruction:
-            raise EmbodiedError(f"nothing is held out from {what}; expected one of a suite, told by words")
+            raise EmbodiedError(f"nothing is held out from {what}; expected one of a suite, with instructions")
         return policy.bind(env, what, instruction=instruction, wrong_instruction=wrong_instruction)
     by_words = checkpoint.meta.get("task_encoding") == TaskEncoding.WORDS
     if (instruction is not None or wrong_instruction or held_out_instruction) and not by_words:
