@@ -71,7 +71,7 @@ def test_training_starts_are_those_of_the_evaluation() -> None:
 def test_goals_are_counted_and_other_seeds_give_others() -> None:
     a, b = (jitted(numbered(seed).reset)(jax.random.PRNGKey(0)).task_state.goal for seed in (2, 1))
     assert not np.allclose(a, b)
-    with pytest.raises(EmbodiedError, match="goals=0; expected at least 1"):
+    with pytest.raises(EmbodiedError, match="goals=0 must be at least 1"):
         TabletopConfig(goals=0)
 
 
