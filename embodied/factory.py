@@ -226,8 +226,8 @@ def warn_of_two_devices(jax_sees_gpu: bool) -> None:
     """Warn once that physics and policies will compute on different devices, with the fix."""
     sees, blind = ("JAX", "torch") if jax_sees_gpu else ("torch", "JAX")
     where = "policies learn" if jax_sees_gpu else "physics runs"
-    fixes = "a build of torch for CUDA" if jax_sees_gpu else 'pip install -U "jax[cuda13]"'
-    print(f"warning: {sees} sees a GPU, {blind} does not: {where} on the CPU; {fixes} fixes it", file=sys.stderr)
+    fix = "a build of torch for CUDA" if jax_sees_gpu else 'pip install -U "jax[cuda13]"'
+    print(f"warning: {sees} sees a GPU, {blind} does not: {where} on the CPU; {fix} fixes it", file=sys.stderr)
 
 
 def check_device(device: torch.device | str | None) -> None:
