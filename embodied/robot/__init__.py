@@ -1,6 +1,7 @@
 """Users' robots: a model file, its interpretation, and the owner's description in `robot.toml`."""
 
 from embodied.robot.description import NAME, Description
+from embodied.robot.named import named_robots, robot_file
 from embodied.robot.picture import draw
 from embodied.robot.robot import Joint, Kind, Robot
 from embodied.robot.rotors import Airframe, Rotor
@@ -16,6 +17,8 @@ __all__ = [
     "Rotor",
     "draw",
     "joint_places",
+    "named_robots",
     "reachable_points",
+    "robot_file",
     "robot_scene",
 ]

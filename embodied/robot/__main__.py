@@ -31,7 +31,7 @@ class Settings:
     """
 
     file: tyro.conf.Positional[Path]
-    """MJCF or URDF file; `package://` meshes are looked for among the folders above it."""
+    """MJCF or URDF file, or a robot of ours by its name, such as go1; `package://` meshes are looked for among the folders above it."""
     picture: Path | None = None
     """Draw the robot in its home pose, joints, feet and tip named, as a PNG."""
     write: bool = False
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise EmbodiedError(f"cannot write the picture {str(settings.picture)!r}; expected a .png in a folder")
         cli.show(f"picture: {settings.picture}")
     if settings.write:
-        path = settings.file.parent / NAME
+        path = robot.file.parent / NAME
         if path.exists():
             raise EmbodiedError(f"{path} exists already; move it away to have it written anew")
         robot.description().write(path)

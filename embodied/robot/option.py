@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from embodied.robot.description import NAME
+from embodied.robot.named import named_robots, robot_file
 from embodied.robot.robot import Robot
 
 T = TypeVar("T")
@@ -21,8 +22,11 @@ RobotPath = Annotated[str, tyro.conf.arg(aliases=("--robot",))]
 
 
 def keep_absolute(config: Any) -> None:
-    """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is resumed."""
-    if config.robot:
+    """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is resumed.
+
+    A name of a robot stays.
+    """
+    if config.robot and config.robot not in named_robots():
         object.__setattr__(config, "robot", str(Path(config.robot).resolve()))
 
 
@@ -37,8 +41,8 @@ class RobotFile:
         keep_absolute(self)
 
 
-def by_file(make: Callable[[Robot], T]) -> Callable[[Path], T]:
-    """A function from a robot's file to `make`'s result: made once, and again when the file or its description changed.
+def by_file(make: Callable[[Robot], T]) -> Callable[[Path | str], T]:
+    """A function from a robot's file or name to `make`'s result: made once, and again when the file or its description changed.
 
     The function that is returned raises `ModelError` where the file cannot be read or is not understood.
     """
@@ -48,7 +52,8 @@ def by_file(make: Callable[[Robot], T]) -> Callable[[Path], T]:
         del changed
         return make(Robot.load(file))
 
-    def of(file: Path) -> T:
+    def of(robot: Path | str) -> T:
+        file = robot_file(robot)
         parts = (file, file.parent / NAME)
         return made(file, tuple(part.stat().st_mtime_ns if part.exists() else 0 for part in parts))
 

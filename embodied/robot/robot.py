@@ -20,6 +20,7 @@ from embodied.robot.derivation.servos import ARMS, LEGS
 from embodied.robot.derivation.standing import standing_torques
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import COLLISIONS, PRIMITIVES, ModelFile, compiled, read_model
+from embodied.robot.named import robot_file
 from embodied.robot.rotors import Airframe, Rotor, find_airframe, without_rotors
 from embodied.robot.tree import Limb, Tree, lowest_point
 
@@ -73,13 +74,16 @@ class Robot:
 
     @classmethod
     def load(cls, path: Path | str, description: Description | None = None) -> Robot:
-        """Read a model file, and the `robot.toml` beside it unless a description is given.
+        """Read a model file, given by its path or by a name such as `go1`, and the `robot.toml` beside it.
+
+        A given description takes the place of the one beside the file.
 
         Raises:
+            UnknownNameError: no robot has this name.
             ModelError: the file cannot be read, or something cannot be derived; one line that names the file, the
                 element, and the key of `robot.toml` that settles it.
         """
-        path = Path(path)
+        path = robot_file(path)
         said = description or Description.beside(path)
         collision = said.collision or PRIMITIVES
         if collision not in COLLISIONS:

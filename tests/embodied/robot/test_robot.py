@@ -275,4 +275,11 @@ def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pyt
     assert picture.std() > 5
     with pytest.raises(SystemExit, match="2"):
         command.main([str(tmp_path / "none.urdf")])
-    assert "No such file" in capsys.readouterr().err
+    assert "none.urdf does not exist; expected a model file, or crazyflie" in capsys.readouterr().err
+
+
+def test_robots_of_the_assets_are_loaded_by_name() -> None:
+    robot = Robot.load("go1")
+    assert (robot.file.name, len(robot.joints), len(robot.feet)) == ("go1.xml", 12, 4)
+    with pytest.raises(EmbodiedError, match=r"unknown robot 'go11'.*go1"):
+        Robot.load("go11")

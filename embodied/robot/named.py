@@ -1,0 +1,38 @@
+"""Robots by name: the folders of `assets/robots` with a `robot.toml` that says which model file is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from embodied.errors import ModelError, UnknownNameError
+from embodied.robot.description import NAME, Description
+from embodied.storage.paths import asset_roots
+
+FOLDER = "robots"  # below assets/
+
+
+def named_robots() -> dict[str, Path]:
+    """Name of every described robot of `assets/robots` -> its model file."""
+    found: dict[str, Path] = {}
+    for root in asset_roots():
+        for described in sorted((root / FOLDER).glob(f"*/{NAME}")):
+            found.setdefault(described.parent.name, described.parent / (Description.read(described).file or ""))
+    return found
+
+
+def robot_file(robot: Path | str) -> Path:
+    """Model file of a robot, given as a path or as a name such as `go1`.
+
+    Raises:
+        UnknownNameError: neither a path to a file nor a name; lists the names.
+        ModelError: a path to a file that does not exist.
+    """
+    path = Path(robot)
+    if path.exists():
+        return path
+    if path.suffix or len(path.parts) != 1:
+        raise ModelError(f"{path} does not exist; expected a model file, or {', '.join(named_robots())}")
+    known = named_robots()
+    if str(robot) not in known:
+        raise UnknownNameError("robot", str(robot), known)
+    return known[str(robot)]
