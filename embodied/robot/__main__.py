@@ -31,7 +31,8 @@ class Settings:
     """
 
     file: tyro.conf.Positional[Path]
-    """MJCF or URDF file, or a robot of ours by its name, such as go1; `package://` meshes are looked for among the folders above it."""
+    """MJCF or URDF file, or a robot of ours by its name, such as go1. `package://` meshes are looked for among the
+    folders above it."""
     picture: Path | None = None
     """Draw the robot in its home pose, joints, feet and tip named, as a PNG."""
     write: bool = False

@@ -42,7 +42,7 @@ class RobotFile:
 
 
 def by_file(make: Callable[[Robot], T]) -> Callable[[Path | str], T]:
-    """A function from a robot's file or name to `make`'s result: made once, and again when the file or its description changed.
+    """A function from a robot to `make`'s result: made once, and again when the file or its description changed.
 
     The function that is returned raises `ModelError` where the file cannot be read or is not understood.
     """
