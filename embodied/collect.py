@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import tyro
 
@@ -16,17 +16,18 @@ from embodied.datasets.collecting import CollectConfig, collect, keypoint_names,
 from embodied.datasets.layout import DatasetInfo
 from embodied.datasets.writer import DatasetWriter
 from embodied.env.env import Env
+from embodied.env.options import C, EnvOptions
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import make
+from embodied.evaluation.suites import of_task
+from embodied.factory import build
 from embodied.registry import Suite, TaskEntry, join_content
+from embodied.rendering.camera_config import CameraConfig
 from embodied.storage import task_names
 from policies.training.loading import load_policy
 
-C = TypeVar("C")
 
-
-@dataclasses.dataclass(frozen=True)
-class Settings(CollectConfig, Generic[C]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(CollectConfig, EnvOptions[C]):
     """Record episodes of a script or a policy, with images and instructions.
 
     Noise is added to executed actions, not to recorded ones. Examples:
@@ -43,26 +44,18 @@ class Settings(CollectConfig, Generic[C]):
     policy: str = "expert"
     """expert, shipped, random, zero, or a run folder or checkpoint; one that sees needs its own cameras and resolution
     here."""
-    cameras: tuple[str, ...] = ("view", "wrist")
+    camera_config: tyro.conf.OmitArgPrefixes[CameraConfig] = CameraConfig(("view", "wrist"))  # noqa: RUF009 -- frozen
     """Cameras of the task's model, separated by spaces or commas."""
-    resolution: int = 64
-    """Pixels of both sides."""
-    visual_shift: str | None = None
-    """colours, camera, lights or all: how the appearance differs between episodes
-    (embodied.rendering.visual_randomization); by default not."""
     num_envs: int = 50
     """Environments that step together."""
-    engine: str | None = None
-    """Physics engine; by default the best that runs the task on this machine."""
     json: Path | None = None
     """Also write the figures, with hardware and command, to this file."""
-    config: C = None  # type: ignore[assignment]
-    """The task's own options."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = [name for word in self.cameras for name in word.split(",") if name]
-        object.__setattr__(self, "cameras", tuple(dict.fromkeys(names)))
+        names = [name for word in self.camera_config.cameras for name in word.split(",") if name]
+        cameras = dataclasses.replace(self.camera_config, cameras=tuple(dict.fromkeys(names)))
+        object.__setattr__(self, "camera_config", cameras)
         if self.num_envs < 1:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected at least 1")
 
@@ -84,7 +77,7 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
     suite = isinstance(entry, Suite)
     config = entry.shared_config(training=False) if suite else entry.load().config_type()
     kind = Settings[type(config)]  # type: ignore[misc]
-    parsed = cli.parse(kind, words, "collect", Settings(task=tyro.MISSING, config=config))
+    parsed = cli.parse(kind, words, "collect", Settings[Any](task=tyro.MISSING, config=config))
     return dataclasses.replace(parsed, task=entry.name)
 
 
@@ -106,7 +99,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     frames = sum(row["frames"] for row in rows)
     tried, succeeded = (sum(row[name] for row in rows) for name in ("tried", "succeeded"))
     summary = {
-        "episodes": total, "frames": frames, "images": frames * len(settings.cameras), "tried": tried,
+        "episodes": total, "frames": frames, "images": frames * len(settings.camera_config.cameras), "tried": tried,
         "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
         "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
@@ -114,8 +107,8 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     options = {
         "task": name, "policy": settings.policy, "seed": settings.seed, "noise": settings.noise,
         "noise_correlation": settings.noise_correlation, "hold": settings.hold,
-        "cameras": list(settings.cameras), "resolution": settings.resolution, "num_envs": settings.num_envs,
-        "visual_shift": settings.visual_shift,
+        "cameras": list(settings.camera_config.cameras), "resolution": settings.camera_config.resolution,
+        "visual_shift": settings.camera_config.visual_shift, "num_envs": settings.num_envs,
     }  # fmt: skip
     cli.write_result(settings.json, cli.command_line("embodied.collect"), options | summary | {"results": rows})
 
@@ -127,13 +120,9 @@ def make_envs(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
         EmbodiedError: A task has no such camera, cannot be recorded, or differs from the others in rate or sizes.
     """
     count = min(settings.num_envs, settings.episodes)
-    options = {
-        "config": settings.config, "cameras": settings.cameras, "resolution": settings.resolution,
-        "visual_shift": settings.visual_shift,
-    }  # fmt: skip
-    if not settings.cameras:
+    if not settings.camera_config.cameras:
         raise EmbodiedError("no --cameras; expected at least one")
-    envs = [make(task, count, settings.engine, settings.seed, **options) for task in tasks]
+    envs = [build(of_task(settings, task, count, settings.seed)) for task in tasks]
     for env in envs:
         require_recordable(env, settings.state)
         first, own = (
@@ -162,8 +151,8 @@ def dataset_info(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
     sizes = {term: max(1, int(shape[0]) if shape else 1) for term, shape in terms.items()}
     names = [term if size == 1 else f"{term}_{i}" for term, size in sizes.items() for i in range(size)]
     actions = tuple(f"action_{i}" for i in range(env.action_size))
-    size = (settings.resolution, settings.resolution)
-    return DatasetInfo(fps, settings.cameras, size, tuple(names), actions, keypoint_names(env.task))
+    cameras = settings.camera_config
+    return DatasetInfo(fps, cameras.cameras, cameras.size, tuple(names), actions, keypoint_names(env.task))
 
 
 def record(

@@ -6,13 +6,14 @@ import dataclasses
 import sys
 import time
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import tyro
 
 from embodied import cli
 from embodied.env.env import Env
 from embodied.env.multi_agent import agent_names
+from embodied.env.options import C, EnvOptions, Trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
@@ -21,33 +22,32 @@ from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import evaluate_suite
-from embodied.factory import make
+from embodied.factory import build
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
+from embodied.storage.configs import to_json
 from policies.multi_agent.adversary import check_minority
 from policies.policy import zero_policy
 from policies.training.loading import (
-    camera_options,
+    learned_in_trials,
     load_policy,
     remembers,
-    suite_camera_options,
     suite_policies,
-    trial_options,
+    suite_policy,
+    with_needs,
 )
 from policies.training.mixed_team import Members, MixedTeam, infiltrated, load_team
 
-C = TypeVar("C")
 
-
-@dataclasses.dataclass(frozen=True)
-class Settings(Generic[C]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(EnvOptions[C]):
     """Evaluate a policy over whole episodes with fresh random starts.
 
     Prints success and return with 95 % intervals and the task's own metrics. Of a suite, a line for each task, over the
     suite's own starts; JSON and an HTML page with pictures go to runs/evaluations. Examples:
 
         python -m embodied.evaluate swarm/hover --policy shipped
-        python -m embodied.evaluate swarm/hover --policy runs/swarm/hover/20261121-103000 --engine mujoco
+        python -m embodied.evaluate runs/swarm/hover/20261121-103000 --engine mujoco
         python -m embodied.evaluate my_task.py:Reach --policy runs/my_task/Reach/20261121-103000
         python -m embodied.evaluate mt10 --policy expert
         python -m embodied.evaluate locomotion/go1-joystick-flat --policy zero --json zero.json
@@ -59,7 +59,8 @@ class Settings(Generic[C]):
     """
 
     task: tyro.conf.Positional[str]
-    """Task or suite to evaluate on; python -m embodied.list names them all. Or a task of your own, FILE.py:CLASS."""
+    """Task or suite to evaluate on; python -m embodied.list names them all. Or a task of your own, FILE.py:CLASS; or a
+    run, whose policy is then evaluated on its task."""
     policy: str = "shipped"
     """A run folder or checkpoint, or: shipped, expert, random, zero. Or one of your own, FILE.py:FUNCTION."""
     instruction: str | None = None
@@ -68,8 +69,6 @@ class Settings(Generic[C]):
     """Tell a policy that knows its task by words (embodied.train --task-encoding words) what it never heard before."""
     wrong_instruction: cli.Rare[bool] = False
     """Tell it, in each environment, what another of the tasks it learned would say: a policy that listens fails."""
-    visual_shift: cli.Rare[str | None] = None
-    """Of a policy that sees: how pictures differ from what it knows: colours, camera (by 5 cm), lights, or all."""
     team: cli.Rare[tuple[str, ...]] = ()
     """Of a task of many agents, instead of --policy: who follows which policy, WHO=POLICY with WHO a side of the game,
     agents as in 0-2 or 0,3, or rest: predators=runs/tag prey=expert."""
@@ -85,36 +84,16 @@ class Settings(Generic[C]):
     """Number of episodes; of a suite, of each task."""
     num_envs: int = 256
     """Environments that step together; each contributes the same number of episodes. A suite takes one for each."""
-    engine: str | None = None
-    """Physics engine; by default the best that runs the task on this machine."""
     impl: cli.Rare[str | None] = None
     """Implementation of mjx: warp or jax; by default what fits the machine."""
     seed: int = 1000
     """Seed of the starts; training seeds are small numbers."""
-    device: str | None = None
-    """Device of the policy: cpu, cuda or cuda:N; by default with the engine."""
-    calibration: cli.Rare[Path | None] = None
-    """Folder that python -m sim2real.calibrate wrote: evaluate on the robot that its log shows."""
-    calibration_width: cli.Rare[float] = 1.0
-    """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
-    factor; 0: always the estimate itself."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
     html: cli.Rare[Path | None] = None
     """Of a suite: where to write the page, instead of runs/evaluations/SUITE/TIME.html."""
-    adapt: int | None = None
-    """Episodes of a trial, which begin alike and with the same hidden goal, while the policy's memory lives on; success
-    in the first, second, ... is reported, and --episodes counts trials. By default as many as the policy learned with,
-    of one that learned in trials (see embodied.train --episodes-per-trial)."""
-    episode_steps: cli.Rare[int | None] = None
-    """Control steps of an episode; by default the task's own time limit."""
-    config: C = None  # type: ignore[assignment]
-    """The task's own options."""
 
     def __post_init__(self) -> None:
-        for flag, value in (("adapt", self.adapt), ("episode-steps", self.episode_steps)):
-            if value is not None and value < 1:
-                raise EmbodiedError(f"--{flag} {value}: expected at least 1")
         if self.contributions < 0:
             raise EmbodiedError(f"--contributions {self.contributions}: expected 0 or more")
         if self.team and self.adversaries:
@@ -129,38 +108,50 @@ class Settings(Generic[C]):
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    entry = registry.find(cli.required_task(words, registry, "embodied.evaluate"))
-    settings = parse(entry, words)
-    return run_suite(entry, settings) if isinstance(entry, Suite) else run(settings)
+    name = cli.required_task(words, registry, "embodied.evaluate")
+    task, policy = cli.task_and_policy(name, cli.flag_value(words, "--policy"), registry)
+    settings = parse(registry.find(task), words, policy)
+    return run_suite(registry.suites[task], settings) if task in registry.suites else run(settings)
 
 
-def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
-    """Parse a command line whose flags include the fields of the task's config, or of the tasks' common one."""
+def parse(entry: TaskEntry | Suite, words: list[str], policy: str | None = None) -> Settings[Any]:
+    """Parse a command line; its defaults are what the policy learned with, and else those of the task or the suite."""
     if isinstance(entry, Suite):
         config = entry.shared_config(training=False)
-        defaults = Settings(tyro.MISSING, episodes=entry.episodes, seed=entry.seed, config=config)
+        defaults = Settings[Any](task=entry.name, episodes=entry.episodes, seed=entry.seed, config=config)
     else:
-        defaults = Settings(tyro.MISSING, config=entry.load().config_type())
+        defaults = Settings[Any](task=entry.name, config=entry.load().config_type())
+    policy = policy or defaults.policy
+    learned = with_needs(defaults, suite_policy(entry, policy) if isinstance(entry, Suite) else policy)
+    defaults = dataclasses.replace(learned, task=tyro.MISSING, policy=policy)
     kind = Settings[type(defaults.config)]  # type: ignore[misc]
-    return dataclasses.replace(cli.parse(kind, words, "evaluate", defaults), task=entry.name)
+    settings = dataclasses.replace(cli.parse(kind, words, "evaluate", defaults), task=entry.name)
+    check_options(settings)
+    return settings
+
+
+def check_options(settings: Settings[Any]) -> None:
+    """Refuse options that the policy has no use for.
+
+    Raises:
+        EmbodiedError: trials of one that learned without them, or a visual shift of one that does not see.
+    """
+    policy, shift = settings.policy, settings.camera_config.visual_shift
+    trained = policy == "shipped" or Path(policy).exists()
+    adapt = next((one.episodes_per_trial for one in settings.wrappers if isinstance(one, Trials)), None)
+    if adapt is not None and trained and not learned_in_trials(policy, settings.task):
+        raise EmbodiedError(
+            f"--adapt {adapt}: policy {policy!r} did not learn in trials, so it cannot adapt; "
+            "expected one of embodied.train --episodes-per-trial"
+        )
+    if shift and not settings.camera_config.cameras:
+        raise EmbodiedError(f"--visual-shift {shift}: policy {policy!r} uses no cameras")
 
 
 def run(settings: Settings[Any]) -> int:
     """Evaluate, print, write JSON."""
-    num_envs = min(settings.num_envs, settings.episodes)
-    env = make(
-        settings.task,
-        num_envs,
-        settings.engine,
-        settings.seed,
-        device=settings.device,
-        config=settings.config,
-        calibration=settings.calibration,
-        calibration_width=settings.calibration_width,
-        engine_options={"impl": settings.impl} if settings.impl else {},
-        **shifted(camera_options(settings.policy, settings.task), settings),
-        **episode_options(settings),
-    )
+    num_envs, impl = min(settings.num_envs, settings.episodes), {"impl": settings.impl} if settings.impl else {}
+    env = build(dataclasses.replace(settings, num_envs=num_envs, engine_options=impl))
     if settings.contributions:
         check_earns_together(env)
     told = {"instruction": settings.instruction, **said_of(settings)}
@@ -183,8 +174,8 @@ def run(settings: Settings[Any]) -> int:
     cli.show(cli.table(title, rows | tables.trial_rows(by_episode)))
     added = added_by_agents(settings, env, policy) if settings.contributions else {}
     result = {"task": task, "engine": env.engine_name, "policy": named, "seed": settings.seed}
-    result |= {name: value for name, value in told.items() if value} | shift_of(settings)
-    result |= episode_options(settings) | ({"by_episode": by_episode} if by_episode else {})
+    result |= {name: value for name, value in told.items() if value} | given_options(settings)
+    result |= {"by_episode": by_episode} if by_episode else {}
     if settings.adversaries:
         result |= {"adversaries": settings.adversaries, "adversary": settings.adversary}
     result |= added
@@ -226,37 +217,11 @@ def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -
     return {"contributions": {name: dataclasses.asdict(one) for name, one in zip(names, found, strict=True)}}
 
 
-def shift_of(settings: Settings[Any]) -> dict[str, str]:
-    """The option `visual_shift`, where one is given."""
-    return {"visual_shift": settings.visual_shift} if settings.visual_shift else {}
-
-
-def episode_options(settings: Settings[Any]) -> dict[str, Any]:
-    """The options of `make` that set the length of episodes, and their number in a trial.
-
-    Raises:
-        EmbodiedError: trials are asked for, of a policy that was trained without.
-    """
-    learned = trial_options(settings.policy, settings.task)
-    trained = settings.policy == "shipped" or Path(settings.policy).exists()
-    if settings.adapt is not None and trained and not learned:
-        raise EmbodiedError(
-            f"--adapt {settings.adapt}: policy {settings.policy!r} did not learn in trials, so it cannot adapt; "
-            "expected one of embodied.train --episodes-per-trial"
-        )
-    options = learned if settings.adapt is None else {"episodes_per_trial": settings.adapt}
-    return options | ({} if settings.episode_steps is None else {"episode_steps": settings.episode_steps})
-
-
-def shifted(eyes: dict[str, Any], settings: Settings[Any]) -> dict[str, Any]:
-    """The options of a policy's cameras, and how their pictures are shifted.
-
-    Raises:
-        EmbodiedError: it does not see.
-    """
-    if settings.visual_shift and not eyes:
-        raise EmbodiedError(f"--visual-shift {settings.visual_shift}: policy {settings.policy!r} uses no cameras")
-    return eyes | shift_of(settings)
+def given_options(settings: Settings[Any]) -> dict[str, Any]:
+    """Changes of the task and of its looks that the result notes."""
+    shift = settings.camera_config.visual_shift
+    changes = [to_json(wrapper) for wrapper in settings.wrappers]
+    return {name: value for one in changes for name, value in one.items()} | ({"visual_shift": shift} if shift else {})
 
 
 def run_suite(suite: Suite, settings: Settings[Any]) -> int:
@@ -265,25 +230,23 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     Raises:
         EmbodiedError: an option that only single tasks have.
     """
-    for flag in ("team", "contributions", "adversaries", "calibration", "instruction", "impl"):
+    for flag in ("team", "contributions", "adversaries", "instruction", "impl"):
         if getattr(settings, flag):
             raise EmbodiedError(f"--{flag} {getattr(settings, flag)} is for one task, not for the suite {suite.name}")
     started_at = dataclasses.replace(
         suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
     )
-    eyes, lengths = suite_camera_options(suite, settings.policy), episode_options(settings)
     photographs = Photographs(suite_policies(suite, settings.policy, **said_of(settings)))
     with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
-        rows = evaluate_suite(started_at, photographs.rule_of, engine=settings.engine, episodes=settings.episodes,
-                              device=settings.device, config=settings.config, on_task=line.update,
-                              options=shifted(eyes, settings) | lengths)  # fmt: skip
-    title = f"{suite.name}, policy {settings.policy}"
-    cli.show((tables.trial_table if "episodes_per_trial" in lengths else tables.suite_table)(title, rows))
+        rows = evaluate_suite(
+            started_at, photographs.rule_of, settings, episodes=settings.episodes, on_task=line.update
+        )
+    cli.show(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     if suite.unseen:
         cli.show(f"note: {unseen_note(suite, settings.policy)}")
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
-    result |= said_of(settings) | shift_of(settings)
-    result |= lengths | overall([row for row in rows if not row["held_out"]]) | adaptation(rows) | {"results": rows}
+    result |= said_of(settings) | given_options(settings)
+    result |= overall([row for row in rows if not row["held_out"]]) | adaptation(rows) | {"results": rows}
     place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / time.strftime("%Y%m%d-%H%M%S")
     command = cli.command_line("embodied.evaluate")
     cli.write_result(settings.json or place.with_suffix(".json"), command, result)

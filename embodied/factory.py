@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,19 @@ import numpy as np
 import torch
 
 from embodied.core.episode import SEEDS, whole_number
-from embodied.core.initial_states import InitialStates, load
-from embodied.core.randomization import Term
-from embodied.core.task import KEPT, Task, TimeLimit
+from embodied.core.task import KEPT, Task
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
-from embodied.env.trials import Trials
+from embodied.env.options import EnvOptions, Wrapper, with_options
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError
 from embodied.registry import TaskEntry, join_content
-from embodied.rendering.cameras import camera_config
+from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.visual_randomization import shift_terms
 from embodied.storage.configs import override
+
+Change = Callable[[Task[Any]], Task[Any]]
 
 
 def make(
@@ -38,20 +38,10 @@ def make(
     *,
     device: torch.device | str | None = None,
     config: Any = None,
-    engine_options: dict[str, Any] | None = None,
-    calibration: Path | None = None,
-    calibration_width: float = 1.0,
-    initial_states: Path | None = None,
-    initial_states_share: float = 0.5,
-    wrappers: Sequence[Callable[[Task[Any]], Task[Any]]] = (),
-    cameras: Sequence[str] = (),
-    resolution: int | tuple[int, int] = 64,
-    visual_terms: Sequence[Term] = (),
-    visual_shift: str | None = None,
-    shadows: bool = False,
-    episode_steps: int | None = None,
-    episodes_per_trial: int | None = None,
-    **overrides: Any,
+    engine_options: Mapping[str, Any] | None = None,
+    wrappers: Sequence[Change] = (),
+    cameras: str | Sequence[str] = (),
+    **options: Any,
 ) -> Env:
     """Build `num_envs` environments of the task `name`.
 
@@ -64,54 +54,86 @@ def make(
         engine: Physics engine; by default the best that runs the task on this machine.
         seed: Seed of every random draw.
         device: Where torch tensors live; by default with the engine.
-        config: The task's config, or one of a type that it extends; `overrides` replace single fields of it.
+        config: The task's config, or one of a type that it extends; `options` replace single fields of it.
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
-        calibration: Folder or file that `sim2real.calibrate` wrote: the robot of its log.
-        calibration_width: With `calibration`: every episode's robot is drawn from what the log allows, its standard
-            deviations times this factor; 0: always the estimate itself.
-        initial_states: File of initial states (see `embodied.core.initial_states`), at which some episodes begin.
-        initial_states_share: With `initial_states`: their fraction of all.
         wrappers: Further changes of the task, innermost first, such as `lambda task: task.without(rewards=["spin"])`.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
-        resolution: With `cameras`: pixels of both sides, or width and height.
-        visual_terms: With `cameras`: how looks differ between episodes (see `embodied.rendering.visual_randomization`).
-        visual_shift: With `cameras`: the same by a name, `colours`, `camera`, `lights` or `all` (see
-            `embodied.rendering.visual_randomization`).
-        shadows: With `cameras`: whether lights cast shadows, which takes about twice the time.
-        episode_steps: Control steps after which an episode is truncated; by default the task's own time limit.
-        episodes_per_trial: So many episodes after another begin at the same reset state, and policies observe previous
-            action and reward: see `embodied.env.trials`.
-        **overrides: Fields of the task's config.
+        **options: Fields of the task's config; of the cameras (`embodied.rendering.camera_config.CameraConfig`):
+            `resolution`, `visual_shift`, `visual_terms`, `shadows`; of changes that also commands offer
+            (`embodied.env.options`, `sim2real.twins.flags`): `calibration`, `calibration_width`, `initial_states`,
+            `initial_states_share`, `episode_steps`, `episodes_per_trial`.
 
     Raises:
         EmbodiedError: an unknown task, engine, field, camera or shift, an engine that does not run the task, no
             environments, or a device that is not there; says what was given and what exists.
     """
-    entry = join_content()[name]
-    num_envs = whole_number("num_envs", num_envs, 1)
-    seed = whole_number("seed", seed, 0, SEEDS - 1)
-    check_device(device)
+    names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
+    on = None if device is None else str(device)
+    given = EnvOptions[Any](
+        name, num_envs, engine, seed, on, engine_options or {}, CameraConfig(names), config=_config(name, config)
+    )
+    return build(with_options(given, options), wrappers)
+
+
+def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
+    """Build the environments of one task.
+
+    Args:
+        options: What they are.
+        changes: Further changes of the task, innermost first; those of the robot come before, all others after them.
+
+    Raises:
+        EmbodiedError: as of `make`.
+    """
+    entry = join_content()[options.task]
+    num_envs = whole_number("num_envs", options.num_envs, 1)
+    seed = whole_number("seed", options.seed, 0, SEEDS - 1)
+    check_device(options.device)
     first_device()  # every engine computes the task by JAX
-    task = configured(entry, config, overrides)
-    engine = engine or default_engine(entry)
+    task = configured(entry, options.config, {})
+    engine = engine_of(entry, options.engine)
+    given: list[Wrapper] = list(options.wrappers)
+    of_robot, others = [one for one in given if one.of_robot], [one for one in given if not one.of_robot]
+    for wrapper in (*of_robot, *changes, *others):
+        task = _kept_wrapper(wrapper, task) if _is_pure(wrapper) else wrapper(task)
+    built = engine_for(engine, task, num_envs, options.engine_options)
+    observed = _observed(options.camera_config, task)
+    return Env(task, built, num_envs, seed=seed, device=options.device, entry=entry, camera_config=observed)
+
+
+def engine_of(entry: TaskEntry, name: str | None) -> str:
+    """The engine of a task: the named one, else the best on this machine.
+
+    Raises:
+        EmbodiedError: it does not exist, or does not run the task.
+    """
+    engine = name or default_engine(entry)
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
     if engine not in entry.engines:
-        raise EngineError(f"engine {engine!r} does not run {name!r}; it runs on {', '.join(entry.engines)}")
-    if calibration is not None:
-        task = join_content().task_wrapper("calibration")(task, calibration, calibration_width)
-    for wrapper in wrappers:
-        task = _kept_wrapper(wrapper, task) if isinstance(wrapper, type) else wrapper(task)
-    if initial_states is not None:
-        task = InitialStates(task, load(initial_states, task), initial_states_share)
-    if episode_steps is not None:
-        task = _kept_wrapper(TimeLimit, task, episode_steps)
-    if episodes_per_trial is not None:
-        task = _kept_wrapper(Trials, task, episodes_per_trial)
-    built = engine_for(engine, task, num_envs, engine_options or {})
-    shifts = shift_terms(visual_shift, task.visual_model, cameras) if visual_shift else ()
-    observed = camera_config(cameras, resolution, (*visual_terms, *shifts), shadows)
-    return Env(task, built, num_envs, seed=seed, device=device, entry=entry, camera_config=observed)
+        raise EngineError(f"engine {engine!r} does not run {entry.name!r}; it runs on {', '.join(entry.engines)}")
+    return engine
+
+
+def _config(name: str, config: Any) -> Any:
+    """The config of a task, by default its own."""
+    kind = join_content()[name].load()
+    return kind.config_type() if config is None else extended(config, kind.config_type)
+
+
+def _is_pure(wrapper: Change) -> bool:
+    """Whether a change depends on its options alone: not on a file, nor on what a caller's function refers to."""
+    if isinstance(wrapper, Wrapper):
+        return not any(isinstance(getattr(wrapper, field.name), Path) for field in dataclasses.fields(wrapper))
+    return isinstance(wrapper, type)
+
+
+def _observed(config: CameraConfig, task: Task[Any]) -> CameraConfig | None:
+    """The cameras with their shift in terms; None without cameras."""
+    shift, model = config.visual_shift, task.visual_model
+    shifts = shift_terms(shift, model, config.cameras) if shift else ()
+    terms = (*config.visual_terms, *shifts)
+    return dataclasses.replace(config, visual_shift=None, visual_terms=terms) if config.cameras else None
 
 
 def functional(name: str, engine: str | None = None, *, num_envs: int = 1, **options: Any) -> FunctionalEnv:
@@ -168,8 +190,8 @@ def _kept_task(kind: type[Task[Any]], config: Any) -> tuple[Task[Any], bytes]:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _kept_wrapper(wrapper: Callable[..., Task[Any]], task: Task[Any], *given: float) -> Task[Any]:
-    return wrapper(task, *given)
+def _kept_wrapper(wrapper: Change, task: Task[Any]) -> Task[Any]:
+    return wrapper(task)
 
 
 def _is_hashable(value: Any) -> bool:
@@ -187,7 +209,7 @@ def _digest(model: mujoco.MjModel) -> bytes:
     return hashlib.sha256(saved.tobytes()).digest()
 
 
-def engine_for(name: str, task: Task[Any], num_envs: int, options: dict[str, Any]) -> Any:
+def engine_for(name: str, task: Task[Any], num_envs: int, options: Mapping[str, Any]) -> Any:
     """An engine; one of pure functions is the existing object, whose compiled programs are then used again.
 
     Raises:

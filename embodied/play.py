@@ -9,13 +9,15 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from embodied import cli
+from embodied.env.options import C, EnvOptions
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.registry import join_content
+from embodied.rendering.camera_config import CameraConfig
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
@@ -24,11 +26,8 @@ if TYPE_CHECKING:
     from policies.training.choices import PolicyCatalogue
 
 
-C = TypeVar("C")
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings(Generic[C]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(EnvOptions[C]):
     """Watch a policy at work and steer it: in the browser, or with --video as a film.
 
     Without --video this prints an address to open; over SSH, forward the port first (ssh -L 8080:localhost:8080 HOST).
@@ -44,7 +43,7 @@ class Settings(Generic[C]):
         python -m embodied.play swarm/navigation --policy shipped --config.agents 10
     """
 
-    task_or_run: tyro.conf.Positional[str]
+    task: tyro.conf.Positional[str]
     """Task (python -m embodied.list names them all; a task of your own is FILE.py:CLASS), or a run's folder or
     checkpoint, which plays its own policy."""
     policy: str | None = None
@@ -53,16 +52,10 @@ class Settings(Generic[C]):
     followed as it learns."""
     instruction: str | None = None
     """Instruction of a vision-language-action policy; by default the task's own first instruction."""
-    engine: str | None = None
-    """Physics engine; by default the best that runs the task on this machine."""
-    cameras: tuple[str, ...] = ()
-    """Cameras of the task whose pictures are shown beside the scene; a policy that sees shows its own by itself."""
-    resolution: int = 64
-    """With --cameras: pixels of both sides."""
     num_envs: int = 1
     """Environments to show, up to 64 in the browser and 16 in a film."""
-    seed: int = 0
-    """Seed of every random draw."""
+    camera_config: tyro.conf.OmitArgPrefixes[CameraConfig] = dataclasses.field(default_factory=CameraConfig)
+    """Cameras whose pictures are shown beside the scene; a policy that sees shows its own by itself."""
     video: Path | None = None
     """Write a film to this file and leave: .mp4, .gif, or .png for a contact sheet."""
     seconds: float | None = None
@@ -110,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         check_kind(settings.video)
     if settings.video is not None:
-        env = catalogue.make(task, catalogue.needs(task, policy), settings.num_envs)
+        env = catalogue.make(catalogue.needs(task, policy), settings.num_envs)
         rule = catalogue.load(policy, None, env)
         cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
         return film(settings, layout, env, rule)
@@ -140,19 +133,29 @@ def parse(words: list[str]) -> Settings[Any]:
     """
     name = cli.named_task(words, join_content())
     if name is None:  # help, or a refusal
-        return cli.parse(Settings[None], words, "play", Settings(tyro.MISSING))
-    config = usual_config(*named(Settings(name, cli.flag_value(words, "--policy"))))
-    return cli.parse(Settings[type(config)], words, "play", Settings(tyro.MISSING, config=config))  # type: ignore[misc]
+        return cli.parse(Settings[None], words, "play", Settings(task=tyro.MISSING))
+    config = usual_config(*named(name, cli.flag_value(words, "--policy")))
+    return cli.parse(Settings[type(config)], words, "play", Settings(task=tyro.MISSING, config=config))  # type: ignore[misc]
+
+
+def named(name: str, policy: str | None) -> tuple[str, str | None]:
+    """Task, and policy where one is named: a run names both.
+
+    Raises:
+        EmbodiedError: neither a task nor a run.
+    """
+    task, policy = cli.task_and_policy(name, policy, join_content())
+    return join_content()[task].name, policy  # a suite is not played
 
 
 def usual_config(task: str, policy: str | None) -> Any:
     """The options with which a task is played: those of the policy's run, else the task's own."""
-    config = None
+    options = EnvOptions[Any](task, config=join_content()[task].load().config_type())
     if policy is not None and Path(policy).exists():
-        from policies.training.choices import run_config
+        from policies.training.loading import with_needs
 
-        config = run_config(policy, task)
-    return join_content()[task].load().config_type() if config is None else config
+        options = with_needs(options, policy)
+    return options.config
 
 
 def open_page(url: str) -> None:
@@ -161,45 +164,22 @@ def open_page(url: str) -> None:
         webbrowser.open(url)
 
 
-def named(settings: Settings[Any]) -> tuple[str, str | None]:
-    """The task, and the policy where one is named: a run names both.
-
-    Raises:
-        EmbodiedError: neither a task nor a run.
-    """
-    name, policy = settings.task_or_run, settings.policy
-    registry = join_content()
-    if name not in registry and Path(name).exists():
-        from embodied.storage.runs import Run  # with torch, which a name that does not exist is refused without
-
-        policy = policy or name
-        name = Run.open(Path(name)).task
-    return registry[name].name, policy
-
-
 def chosen(settings: Settings[Any]) -> tuple[PolicyCatalogue, str, str]:
     """The catalogue of policies, and the task and policy to begin with; prints these where no policy is named.
 
     Raises:
         EmbodiedError: neither a task nor a run, or an engine or policy that does not exist.
     """
-    name, policy = named(settings)
+    name, policy = named(settings.task, settings.policy)
 
     from policies.training.choices import PolicyCatalogue
     from policies.training.loading import require_policy
 
-    options = {"cameras": settings.cameras, "resolution": settings.resolution} if settings.cameras else {}
     if policy is not None:
         require_policy(policy, name)
     changed = settings.config is not None and settings.config != usual_config(name, policy)
-    catalogue = PolicyCatalogue(
-        settings.engine,
-        settings.seed,
-        instruction=settings.instruction,
-        options=options,
-        given=[(name, policy or "")],
-        config=settings.config if changed else None,
-    )
+    options = dataclasses.replace(settings, config=settings.config if changed else None)
+    catalogue = PolicyCatalogue(options, instruction=settings.instruction, given=[(name, policy or "")])
     if policy is None:
         choices = catalogue.choices(name)
         policy = choices[0].policy

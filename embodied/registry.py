@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from embodied.core.task import Task
 
 ENTRY_POINTS = "embodied.tasks"
+WRAPPERS = {
+    "initial_states": "embodied.env.options:InitialStates",
+    "time_limit": "embodied.env.options:TimeLimit",
+    "trials": "embodied.env.options:Trials",
+}
+"""Changes of tasks by flags that exist without content, innermost first."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +140,7 @@ class Registry:
         """Begin empty; `join_content` fills it."""
         self._tasks: dict[str, TaskEntry] = {}
         self._suites: dict[str, Suite] = {}
-        self._wrappers: dict[str, str] = {}
+        self._wrappers = dict(WRAPPERS)
 
     def register(self, entry: TaskEntry) -> None:
         """Add a task.
@@ -159,7 +165,7 @@ class Registry:
             raise EmbodiedError(f"suite {suite.name!r} is registered twice")
 
     def register_wrapper(self, name: str, target: str) -> None:
-        """Add a way to change tasks: `module:attribute` of a function `(task, *options) -> task`.
+        """Add a change of tasks by flags: `module:attribute` of an `embodied.env.options.Wrapper`, innermost first.
 
         Raises:
             EmbodiedError: another target has the name already.
@@ -167,15 +173,10 @@ class Registry:
         if self._wrappers.setdefault(name, target) != target:
             raise EmbodiedError(f"task wrapper {name!r} is registered twice: by {self._wrappers[name]} and by {target}")
 
-    def task_wrapper(self, name: str) -> Callable[..., Task[Any]]:
-        """The function of a task wrapper, imported.
-
-        Raises:
-            UnknownNameError: no such wrapper.
-        """
-        if name not in self._wrappers:
-            raise UnknownNameError("task wrapper", name, self._wrappers)
-        return load_target(self._wrappers[name], f"task wrapper {name!r}")
+    @property
+    def wrappers(self) -> Mapping[str, str]:
+        """Name of every change of tasks by flags -> its target; `embodied.env.options.registered` loads them."""
+        return self._wrappers
 
     @property
     def suites(self) -> Mapping[str, Suite]:

@@ -15,30 +15,28 @@ from typing import Any
 
 import jax
 import numpy as np
-import tyro
 
 from embodied import cli
 from embodied.core.initial_states import InitialStateBuffer, buffer_path, first_reset_states, save
 from embodied.core.world import ResetState
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, join_content
-from policies.training.loading import load_policy
+from policies.training.loading import load_policy, with_needs
 
 AFTER = 10  # control steps after success that still count, as moments of arrival
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(EnvOptions[None]):
     """Write moments of a teacher's episodes as initial states to train from, for a task or for every task of a suite.
 
     python -m embodied.snapshots mt10 --out initial-states
     python -m embodied.train mt10 --initial-states initial-states
     """
 
-    task: tyro.conf.Positional[str]
-    """Task or suite."""
     out: Path
     """Folder for TASK.safetensors."""
     policy: str = "expert"
@@ -47,15 +45,14 @@ class Settings:
     """Number of moments of each task."""
     num_envs: int = 50
     """Episodes that the teacher plays of each task."""
-    engine: str | None = None
-    """Physics engine; by default the best that runs the task on this machine."""
     seed: int = 0
     """Of the episodes and of the choice of moments."""
 
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    from embodied.factory import make
+    from embodied.evaluation.suites import of_task
+    from embodied.factory import build
 
     settings = cli.parse(Settings, arguments, "snapshots")
     named = join_content().find(settings.task)
@@ -63,7 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     config = named.shared_config(training=True) if isinstance(named, Suite) else None
     with cli.Line("snapshots", len(tasks)) as line:
         for number, task in enumerate(tasks):
-            env = make(task, settings.num_envs, settings.engine, settings.seed, config=config)
+            options: EnvOptions[Any] = dataclasses.replace(settings, config=config)
+            env = build(of_task(with_needs(options, settings.policy), task, settings.num_envs, settings.seed))
             buffer = snapshots(env, load_policy(settings.policy, env), settings.count, settings.seed)
             path = buffer_path(settings.out, task)
             save(path, buffer)

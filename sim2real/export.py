@@ -107,7 +107,7 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
         EmbodiedError: there is none, or it cannot run on a robot by itself.
     """
     checkpoint = open_checkpoint(find(name))
-    if "episodes_per_trial" in checkpoint.meta:
+    if "episodes_per_trial" in checkpoint.meta.get("needs", {}):
         raise ExportError(
             f"'{checkpoint.path}' holds a policy that learned in trials: it observes rewards, which no robot measures; "
             "expected one that was trained without --episodes-per-trial"

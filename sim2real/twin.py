@@ -21,10 +21,11 @@ import tyro
 from embodied import cli
 from embodied.core.initial_states import InitialStateBuffer, first_reset_states, save
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions, with_options
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import guard
 from embodied.registry import join_content
-from policies.training.loading import load_policy
+from policies.training.loading import load_policy, with_needs
 from sim2real.failures.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
 
@@ -65,14 +66,10 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    from embodied.factory import make
+    from embodied.factory import build
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
-    join_content()
-    own: dict[str, Any] = {} if settings.robot is None else {"robot": str(settings.robot)}
-    env = make(
-        settings.task, settings.episodes, settings.engine, settings.seed, calibration=settings.calibration, **own
-    )
+    env = build(options_of(settings))
     reset_states = first_reset_states(env.task, settings.seed, settings.episodes)
     with cli.Line(f"{settings.task} on {env.engine_name}", settings.episodes) as line:
         policy = load_policy(settings.policy, env)
@@ -87,6 +84,17 @@ def main(arguments: list[str] | None = None) -> int:
     (settings.out / PAGE).write_text(page(title, found, chosen, command), encoding="utf-8")
     _report(settings, document)
     return 0
+
+
+def options_of(settings: Settings) -> EnvOptions[Any]:
+    """The environments: those of the policy, with the robot and the calibration that are given."""
+    entry = join_content()[settings.task]
+    options = EnvOptions[Any](
+        entry.name, settings.episodes, settings.engine, settings.seed, config=entry.load().config_type()
+    )
+    given = {name: value for name in ("robot", "calibration") if (value := getattr(settings, name)) is not None}
+    given |= {"robot": str(settings.robot)} if settings.robot else {}
+    return with_options(with_needs(options, settings.policy), given)
 
 
 def sweep(

@@ -99,7 +99,7 @@ def test_nobody_reaches_through_the_environment_to_its_simulator() -> None:
 
 FINDS = {
     "SAC's actor loss": ("policies/off_policy/sac.py", "SACActorUpdate"),
-    "the NaN guard": ("embodied/env/nan_guard.py", "check"),
+    "the NaN guard": ("embodied/env/vectorized/nan_guard.py", "check"),
     "generalised advantage estimation": ("policies/ppo/gae.py", "gae"),
     "the observation noise of Go1": ("tasks/locomotion/legged.py", "Noise"),
     "the Crazyflie's drag": ("tasks/swarm/dynamics/quadrotor.py", "QUADROTORS"),

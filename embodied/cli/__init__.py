@@ -9,6 +9,7 @@ from embodied.cli.arguments import (
     parse,
     parse_known,
     required_task,
+    task_and_policy,
 )
 from embodied.cli.flags import Rare
 from embodied.cli.interrupts import Interrupts
@@ -37,6 +38,7 @@ __all__ = [
     "say",
     "show",
     "table",
+    "task_and_policy",
     "write_json",
     "write_result",
 ]

@@ -9,6 +9,7 @@ import itertools
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
@@ -164,6 +165,19 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
         f"which task? python -m {program} TASK; python -m embodied.list names all {len(registry)}: "
         f"{listing(registry, 4)}"
     )
+
+
+def task_and_policy(name: str, policy: str | None, registry: Registry) -> tuple[str, str | None]:
+    """Task or suite, and policy where one is named, of a command line that may name a run in place of a task.
+
+    Raises:
+        EmbodiedError: neither a task nor a run.
+    """
+    if name in registry or name in registry.suites or not Path(name).exists():
+        return registry.find(name).name, policy
+    from embodied.storage.runs import Run  # with torch, which a name that does not exist is refused without
+
+    return Run.open(Path(name)).task, policy or name
 
 
 def flag_value(words: Sequence[str], flag: str) -> str | None:

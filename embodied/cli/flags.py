@@ -30,6 +30,7 @@ _RARE = "rare"
 Rare = Annotated[T, _RARE]
 """Type of a field whose flag few people set: `--help` leaves it to `--help-all`."""
 
+_FIXED: Any = tyro.conf.Fixed
 _NO_ARG: Any = tyro.conf.arg()
 _WORDS = {bool: "{True,False}", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _UNSET = (dataclasses.MISSING, tyro.MISSING, inspect.Parameter.empty)
@@ -177,9 +178,9 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
     hints = typing.get_type_hints(origin, include_extras=True)
     texts, bounds = field_texts(origin), bounds_of(origin)
     for field in dataclasses.fields(origin):
-        if not field.init:
-            continue
         hint, marks = _unwrapped(hints[field.name], variables)
+        if not field.init or _FIXED in marks:
+            continue
         arg = next((mark for mark in marks if isinstance(mark, type(_NO_ARG))), _NO_ARG)
         name = (arg.name or field.name).replace("_", "-")
         positional = tyro.conf.Positional in marks
@@ -193,6 +194,8 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
             bound=", ".join(mark.text for mark in bounds.get(field.name, ())),
         )
         inner = _without_none(hint)
+        if isinstance(inner, type) and isinstance(flag.default, inner):
+            inner = type(flag.default)  # as tyro has it: a default may be of a type that extends the field's
         nested = inner if dataclasses.is_dataclass(typing.get_origin(inner) or inner) else None
         yield _Field(flag, nested, tyro.conf.OmitArgPrefixes in marks)
 

@@ -18,7 +18,6 @@ from torch import Tensor
 from embodied.core.episode import Episode, environment_keys
 from embodied.core.task import Task
 from embodied.core.world import World
-from embodied.env import nan_guard
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
 from embodied.env.vec_env import ObservationSpec, RollOut, cached_property
@@ -27,11 +26,13 @@ from embodied.env.vectorized import (
     FusedSimulator,
     HostSimulator,
     VectorizedSimulator,
+    nan_guard,
 )
 from embodied.errors import ActionError, EmbodiedError
 from embodied.math.symmetry import Mirror
 from embodied.registry import TaskEntry
-from embodied.rendering.cameras import CameraConfig, CameraObserver
+from embodied.rendering.camera_config import CameraConfig
+from embodied.rendering.cameras import CameraObserver
 from embodied.rendering.render_state import RenderState, render_states
 from embodied.storage.trees import flatten, path_name, unflatten
 

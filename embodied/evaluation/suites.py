@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import MappingProxyType
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from embodied.core.initial_states import buffer_path
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions
 from embodied.env.suites import JoinedEnv
 from embodied.env.task_encoding import one_hot, spoken, varied
 from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
+from embodied.factory import build
 from embodied.registry import Suite, TaskEncoding, join_content
 
 Rows = list[dict[str, Any]]
@@ -36,62 +35,41 @@ def find_suite(name: str) -> Suite:
     return suites[name]
 
 
-def make_suite(
-    name: str,
-    num_envs: int,
-    engine: str | None = None,
-    seed: int = 0,
-    *,
-    device: torch.device | str | None = None,
-    config: Any = None,
-    initial_states: Path | None = None,
-    task_encoding: TaskEncoding = TaskEncoding.ONE_HOT,
-    **options: Any,
-) -> JoinedEnv:
+def build_suite(options: EnvOptions[Any], task_encoding: TaskEncoding = TaskEncoding.ONE_HOT) -> JoinedEnv:
     """One environment that steps all tasks of a suite side by side: `num_envs` rows, task after task.
 
     Args:
-        name: Suite; `python -m embodied.list` prints them.
-        num_envs: Environments of all tasks together, spread evenly over the tasks; the first ones get what remains.
-        engine: Physics engine; by default the best that runs each task on this machine.
-        seed: Seed of every random draw.
-        device: Where torch tensors live; by default with the engine.
-        config: Options of every task; by default those with which the suite is trained.
-        initial_states: Folder with a file for each task, as `python -m embodied.snapshots` writes it.
+        options: The task is the suite's name; environments are spread evenly over its tasks, the first ones get what
+            remains; the config, by default that with which the suite is trained, is every task's.
         task_encoding: Encoding of the task for a policy, where the suite has one.
-        **options: Of `make`, for every task.
 
     Raises:
         EmbodiedError: an unknown suite, words of one that does not tell which task it is, no initial states for a task,
             or fewer environments than tasks.
     """
+    name, num_envs = options.task, options.num_envs
     suite = find_suite(name)
     if task_encoding == TaskEncoding.WORDS and not suite.identified:
         telling = listing(name for name, other in join_content().suites.items() if other.identified)
         raise EmbodiedError(f"{name} tells no policy which task it is in, by words neither; expected {telling}")
     if num_envs < len(suite.tasks):
         raise EmbodiedError(f"num_envs={num_envs}; expected at least 1 for each of the {len(suite.tasks)} of {name!r}")
-    config = config or suite.shared_config(training=True)
+    options = dataclasses.replace(options, config=options.config or suite.shared_config(training=True))
     share, remain = divmod(num_envs, len(suite.tasks))
     envs = {
-        task: by_trials(
-            make(
-                task,
-                share + (number < remain),
-                engine,
-                seed + number,
-                device=device,
-                config=config,
-                initial_states=None if initial_states is None else buffer_path(initial_states, task),
-                **options,
-            )
-        )
+        task: by_trials(build(of_task(options, task, share + (number < remain), options.seed + number)))
         for number, task in enumerate(suite.tasks)
     }
     told = told_of(suite, task_encoding) if suite.identified else None
     if task_encoding == TaskEncoding.WORDS:
-        told = {task: varied(suite.instructions(task), envs[task].num_envs, seed) for task in suite.tasks}
+        told = {task: varied(suite.instructions(task), envs[task].num_envs, options.seed) for task in suite.tasks}
     return JoinedEnv(envs, told=told, name=name)
+
+
+def of_task(options: EnvOptions[Any], task: str, num_envs: int, seed: int) -> EnvOptions[Any]:
+    """The options of one task of a suite."""
+    wrappers = options.wrappers.mapped(lambda wrapper: wrapper.in_suite(task))
+    return dataclasses.replace(options, task=task, num_envs=num_envs, seed=seed, wrappers=wrappers)
 
 
 def told_of(suite: Suite, encoding: TaskEncoding) -> dict[str, torch.Tensor]:
@@ -104,38 +82,33 @@ def told_of(suite: Suite, encoding: TaskEncoding) -> dict[str, torch.Tensor]:
 def evaluate_suite(
     suite: Suite,
     rule_of: Callable[[Env], PolicyFunction],
+    options: EnvOptions[Any] | None = None,
     *,
-    engine: str | None = None,
     episodes: int | None = None,
-    device: torch.device | str | None = None,
-    config: Any = None,
     on_task: Callable[[int, str], None] | None = None,
-    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Rows:
     """Results of a policy on every task of a suite, those held out included.
 
-    With the option `episodes_per_trial` also in the first, second, ... episode of a trial, as `by_episode`.
+    Of trials also in the first, second, ... episode, as `by_episode`.
 
     As many environments as episodes run side by side, so that each start of the suite's is met exactly once.
 
     Args:
         suite: Tasks and starts.
         rule_of: From an environment of a task to the policy that acts in it.
-        engine: Physics engine; by default the best that runs each task on this machine.
+        options: Of every task but for its name, number and seed; the config is by default the suite's.
         episodes: Of each task; by default the suite's own number.
-        device: Where torch tensors live; by default with the engine.
-        config: Options of every task; by default the suite's.
         on_task: Called before each task with the number of those done, and its name.
-        options: Of `make`, for every task.
     """
     rows: Rows = []
-    count, config = episodes or suite.episodes, config or suite.shared_config(training=False)
+    count, options = episodes or suite.episodes, options or EnvOptions(suite.name)
+    options = dataclasses.replace(options, config=options.config or suite.shared_config(training=False))
     named = [(task, suite.seed, False) for task in suite.tasks]
     named += [(task, suite.held_out_seed, True) for task in suite.held_out]
     for task, seed, held_out in named:
         if on_task is not None:
             on_task(len(rows), task)
-        env = make(task, count, engine, seed, device=device, config=config, **options)
+        env = build(of_task(options, task, count, seed))
         outcome = evaluate(env, rule_of(env), count)
         row = {"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()}
         rows.append(row | ({"by_episode": each} if (each := outcome.by_episode()) else {}))

@@ -32,7 +32,12 @@ def evaluation_rows(summary: Mapping[str, float], units: Mapping[str, str]) -> d
 
 
 def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One line for each task of a suite, and their mean: rates in percent, with 95 % intervals in brackets."""
+    """One line for each task of a suite, and their mean: rates in percent, with 95 % intervals in brackets.
+
+    Of a policy that acts in trials, success in each of their episodes.
+    """
+    if "by_episode" in rows[0]:
+        return _trial_table(name, rows)
     lines, sections = [], []
     for held_out in sorted({row["held_out"] for row in rows}):
         part = [row for row in rows if row["held_out"] == held_out]
@@ -47,7 +52,7 @@ def suite_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(name, tuple(lines), headings, right=(1, 2, 3), sections=tuple(sections[1:]))
 
 
-def trial_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _trial_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """One line for each task, and their means: success in each episode of a trial, in percent, with 95 % intervals."""
     lines, sections = [], []
     for held_out in sorted({row["held_out"] for row in rows}):

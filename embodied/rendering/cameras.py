@@ -6,9 +6,8 @@ obs = env.reset()["pixels/wrist"]      # (64, 3, 128, 128) uint8
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,30 +15,11 @@ from torch import Tensor
 
 from embodied.core.episode import Episode
 from embodied.core.hooks import PIXELS
-from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import World
+from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.render_state import RenderState, render_state_fn
 from embodied.rendering.renderer import BatchRenderer, require_cameras
-
-
-@dataclasses.dataclass(frozen=True)
-class CameraConfig:
-    """The cameras that are observed."""
-
-    cameras: tuple[str, ...]
-    """Names of cameras of the task's model, and of those that each agent carries (`Task.agent_cameras`)."""
-    resolution: int | tuple[int, int] = 64
-    """Pixels: of both sides, or width and height."""
-    terms: tuple[Term, ...] = ()
-    """Visual randomisation, drawn anew for every episode (`embodied.rendering.visual_randomization`)."""
-    shadows: bool = False
-    """Whether lights cast shadows."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height in pixels."""
-        return (self.resolution, self.resolution) if isinstance(self.resolution, int) else self.resolution
 
 
 class CameraObserver:
@@ -58,7 +38,7 @@ class CameraObserver:
     @property
     def render_state_fn(self) -> Callable[[World, Episode[Any]], RenderState]:
         """The pure function of one environment whose result `render` draws."""
-        return render_state_fn(self.task, self.config.terms)
+        return render_state_fn(self.task, self.config.visual_terms)
 
     @functools.cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -98,11 +78,3 @@ def _channels_first(rgb: Tensor | None) -> Tensor:
     """(N, 3, height, width) from (N, height, width, 3), in the same memory."""
     assert rgb is not None
     return rgb.permute(0, 3, 1, 2)
-
-
-def camera_config(
-    cameras: Sequence[str], resolution: int | tuple[int, int], terms: Sequence[Term] = (), shadows: bool = False
-) -> CameraConfig | None:
-    """A `CameraConfig`, or None without cameras."""
-    names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
-    return CameraConfig(names, resolution, tuple(terms), shadows) if names else None

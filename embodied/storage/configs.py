@@ -1,4 +1,8 @@
-"""Configs (nested frozen dataclasses): some fields replaced; to JSON values and back."""
+"""Configs (nested frozen dataclasses): some fields replaced; to JSON values and back.
+
+A config that is `Inline` shares the names of the config that holds it: its fields stand among that one's in flags, in
+files and in keyword arguments.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +28,69 @@ UNSAVED = ("out", "resume", "json", "watch", "seeds", "config_file")
 NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
+class Inline:
+    """Base of configs whose fields stand among those of the config that holds them."""
+
+
 @functools.lru_cache(maxsize=256)
 def _hints(kind: type) -> Mapping[str, Any]:
     """The annotations of a dataclass; they are text, and evaluating it takes longer than what is done with them."""
     return typing.get_type_hints(kind)
 
 
-def override(config: Any, overrides: dict[str, Any]) -> Any:
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Place of a field in a config: its own, or one of an inline config that it holds."""
+
+    holder: Any
+    """The config that has it."""
+    kind: Any
+    """Its annotation; of one that is generic, the type of its value."""
+    value: Any
+
+
+def places(config: Any) -> dict[str, Place]:
+    """Name of every field of a config, and of the inline configs that it holds -> its place."""
+    hints, found = _hints(type(config)), {}
+    for field in dataclasses.fields(config):
+        value, kind = getattr(config, field.name), hints[field.name]
+        if isinstance(value, Inline):
+            found |= places(value)
+        else:
+            found[field.name] = Place(config, type(value) if isinstance(kind, TypeVar) else kind, value)
+    return found
+
+
+def override(config: T, overrides: Mapping[str, Any]) -> T:
     """`config` with some fields replaced; members of enumerations may be given by their values, as text.
 
     Raises:
         EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields, or the members.
     """
-    known = [field.name for field in dataclasses.fields(config)]
+    known = places(config)
     for field in overrides:
         if field not in known:
             guess = alternatives(map(repr, suggestions(field, known)))
             hint = f"; did you mean {guess}?" if guess else ""
             raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
-    hints = _hints(type(config))
-    named = {field: _members(hints[field], value, field) for field, value in overrides.items()}
+    named = {field: _members(known[field].kind, value, field) for field, value in overrides.items()}
     try:
-        return dataclasses.replace(config, **named)
+        return _replaced(config, named)
     except (TypeError, ValueError) as error:
         raise EmbodiedError(f"{type(config).__qualname__}: {error}") from None
+
+
+def _replaced(config: Any, values: Mapping[str, Any]) -> Any:
+    """`config` with values in their places."""
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, Inline):
+            if inner := {name: values[name] for name in places(value) if name in values}:
+                changes[field.name] = _replaced(value, inner)
+        elif field.name in values:
+            changes[field.name] = values[field.name]
+    return dataclasses.replace(config, **changes)
 
 
 def _members(kind: Any, value: Any, where: str) -> Any:
@@ -72,7 +115,11 @@ def _members(kind: Any, value: Any, where: str) -> Any:
 def to_json(value: Any) -> Any:
     """A config as JSON values: dictionaries, lists, strings, finite numbers, booleans, None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        found: dict[str, Any] = {}
+        for field in dataclasses.fields(value):
+            inner = getattr(value, field.name)
+            found |= to_json(inner) if isinstance(inner, Inline) else {field.name: to_json(inner)}
+        return found
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -102,8 +149,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     """`value` as an instance of the annotation `kind`."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        choices = [choice for choice in arguments if choice is not type(None)]
-        return None if value is None else _convert(choices[0], value, where)
+        first, *others = (choice for choice in arguments if choice is not type(None))
+        several = isinstance(value, list | tuple)  # a number, or a pair of them
+        fitting = next((choice for choice in others if several and typing.get_origin(choice) is tuple), first)
+        return None if value is None else _convert(fitting, value, where)
     if origin is tuple:
         kinds = [arguments[0]] * len(value) if len(arguments) == 2 and arguments[1] is Ellipsis else arguments
         return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions
 from embodied.env.vec_env import PolicyFunction
 
 NEWEST = "newest"
@@ -25,16 +26,6 @@ class Choice:
     """Environment steps after which a run has checkpoints, the newest first."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Needs:
-    """Requirements of a policy on its environments; policies with equal ones may share them."""
-
-    config: Any = None
-    """The task's config; None: the task's own."""
-    options: tuple[tuple[str, Any], ...] = ()
-    """Further keyword arguments of `embodied.make`, such as cameras."""
-
-
 class Catalogue(Protocol):
     """Tasks and policies by name, and how to make them."""
 
@@ -46,12 +37,12 @@ class Catalogue(Protocol):
         """The policies of a task, the one to begin with first."""
         ...
 
-    def needs(self, task: str, policy: str) -> Needs:
-        """Requirements of a policy on the environments of a task."""
+    def needs(self, task: str, policy: str) -> EnvOptions[Any]:
+        """Environments of a task in which a policy can act; policies with equal ones may share them."""
         ...
 
-    def make(self, task: str, needs: Needs, num_envs: int) -> Env:
-        """Steered environments of a task (`embodied.env.steering`)."""
+    def make(self, needs: EnvOptions[Any], num_envs: int) -> Env:
+        """These environments, steered (`embodied.env.steering`)."""
         ...
 
     def load(self, policy: str, checkpoint: int | None, env: Env) -> PolicyFunction:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mujoco
 import numpy as np
 
 from embodied.core.hooks import PIXELS
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions
 from embodied.env.steering import Steering, is_rate, movable
 from embodied.env.step import Step
 from embodied.env.vec_env import PolicyFunction
 from embodied.rendering.scene_state import SceneReader, SceneState, floating_bodies, radius_of
-from embodied.viewer.choices import Needs
 from embodied.viewer.contacts import ContactReader, Contacts
 from embodied.viewer.panel import Readings
 
@@ -23,7 +25,7 @@ TRAVEL_SECONDS = 4.0  # a stick that is held moves a target from one end of its 
 class Playback:
     """Steps environments of one task under a policy, and reads the one that is watched."""
 
-    def __init__(self, env: Env, policy: PolicyFunction, needs: Needs, seed: int) -> None:
+    def __init__(self, env: Env, policy: PolicyFunction, needs: EnvOptions[Any], seed: int) -> None:
         """Reset the environments; the first step compiles.
 
         Args:

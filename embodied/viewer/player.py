@@ -120,7 +120,7 @@ class Player:
         if playing is not None and stays:
             playing.policy = self._load(self.checkpoint, playing.env)
         else:
-            env = self.catalogue.make(self.task, needs, self.settings.num_envs)
+            env = self.catalogue.make(needs, self.settings.num_envs)
             rule = self._load(self.checkpoint, env)
             fresh = Playback(env, rule, needs, int(self.panel.seed.value))
             if self.recorder is not None:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.math.symmetry import Mirror
-from embodied.rendering.augmentation import of_each_camera, random_convolution
 from policies.algorithm import transfer_weights
+from policies.data.augmentation import of_each_camera, random_convolution
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.networks.pixels import ImageEncoder, PixelActor, PixelObservation

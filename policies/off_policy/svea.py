@@ -13,8 +13,8 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from embodied.env.vec_env import CRITIC, ObservationSpec
-from embodied.rendering.augmentation import of_each_camera, random_convolution, random_overlay, random_shift
 from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, at_least
+from policies.data.augmentation import of_each_camera, random_convolution, random_overlay, random_shift
 from policies.data.replay_buffer import BufferDtype
 from policies.networks.pixels import ImageEncoder, PixelActor, PixelCritics, PixelObservation
 from policies.off_policy.actors import ActorUpdate

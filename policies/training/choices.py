@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from embodied.core.task import has_expert
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions, registered
 from embodied.env.steering import SteeredTask
-from embodied.env.trials import Trials
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, RunError
-from embodied.factory import make
+from embodied.factory import build
 from embodied.registry import join_content
 from embodied.storage import checkpoints
-from embodied.storage.configs import from_json
 from embodied.storage.runs import Run
-from embodied.viewer.choices import Choice, Needs
-from policies.training.loading import RUNS, camera_options, load_policy, shipped, trial_options
+from embodied.viewer.choices import Choice
+from policies.training.loading import RUNS, load_policy, shipped, with_needs
 
 CURVES = {"return": "return", "success": "success rate"}
 """Metric of a run -> name of its curve."""
@@ -31,26 +30,20 @@ class PolicyCatalogue:
 
     def __init__(
         self,
-        engine: str | None = None,
-        seed: int = 0,
+        options: EnvOptions[Any] = EnvOptions(""),  # noqa: B008 -- frozen
         *,
         instruction: str | None = None,
-        options: Mapping[str, Any] | None = None,
         given: Sequence[tuple[str, str]] = (),
-        config: Any = None,
     ) -> None:
         """Keep the options with which every environment is made.
 
         Args:
-            engine: Physics engine; by default the best for each task.
-            seed: Of the environments and of the random policy.
+            options: Engine and seed of all environments; for the tasks in `given` also everything else. No config:
+                that of a policy's run, else the task's own.
             instruction: For a vision-language-action policy.
-            options: Further arguments of `embodied.make`, such as `cameras`, for the tasks in `given`.
             given: Task, and a policy that was named for it, by pairs.
-            config: The options of the tasks in `given`; None: those that a policy's run had, else the task's own.
         """
-        self.engine, self.seed, self.instruction, self.config = engine, seed, instruction, config
-        self.options, self.given = dict(options or {}), tuple(given)
+        self.options, self.instruction, self.given = options, instruction, tuple(given)
 
     def tasks(self) -> list[str]:
         names = list(join_content())
@@ -64,24 +57,19 @@ class PolicyCatalogue:
         own = [_of_path(policy) for policy in named if policy not in scripts]
         return own + found + [Choice(name, name) for name in scripts]
 
-    def needs(self, task: str, policy: str) -> Needs:
-        is_given = any(task == given for given, _ in self.given)
-        options = dict(self.options) if is_given else {}
-        options |= camera_options(_path(policy, None), task) | trial_options(_path(policy, None), task)
-        config = self.config if is_given and self.config is not None else run_config(policy, task)
-        return Needs(config, tuple(sorted(options.items())))
+    def needs(self, task: str, policy: str) -> EnvOptions[Any]:
+        options, usual = self.options, join_content()[task].load().config_type()
+        if not any(task == given for given, _ in self.given):
+            options = EnvOptions(task, engine=options.engine, seed=options.seed)
+        needs = with_needs(dataclasses.replace(options, task=task, config=usual), _path(policy, None))
+        return needs if options.config is None else dataclasses.replace(needs, config=options.config)
 
-    def make(self, task: str, needs: Needs, num_envs: int) -> Env:
-        options = dict(needs.options)
-        in_trials = options.pop("episodes_per_trial", None)
-        trials = [] if in_trials is None else [functools.partial(Trials, episodes=in_trials)]
-        return make(
-            task, num_envs, self.engine, self.seed, device="cpu", config=needs.config, wrappers=[*trials, SteeredTask],
-            **options,
-        )  # fmt: skip
+    def make(self, needs: EnvOptions[Any], num_envs: int) -> Env:
+        steered = dataclasses.replace(needs, num_envs=num_envs, device="cpu", wrappers=registered())
+        return build(steered, [*needs.wrappers, SteeredTask])
 
     def load(self, policy: str, checkpoint: int | None, env: Env) -> PolicyFunction:
-        return load_policy(_path(policy, checkpoint), env, self.seed, instruction=self.instruction)
+        return load_policy(_path(policy, checkpoint), env, self.options.seed, instruction=self.instruction)
 
     def newest_step(self, policy: str) -> int | None:
         run = _run(policy)
@@ -113,14 +101,6 @@ def run_choice(run: Run) -> Choice:
 def is_among(policy: str, choices: Sequence[Choice]) -> bool:
     """Whether a policy, by name or path, is one of the choices."""
     return any(policy == choice.policy or _same_place(policy, choice.policy) for choice in choices)
-
-
-def run_config(path: str, task: str) -> Any:
-    """The task's config of a run; None where the path is no run's, such as a shipped policy's, or another task's."""
-    run = _run(path)
-    if run is None or run.task != task or "config" not in run.config:
-        return None
-    return from_json(join_content()[task].load().config_type, run.config["config"])
 
 
 def _run(policy: str) -> Run | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,12 @@ from embodied import cli
 from embodied.errors import EmbodiedError, closest, listing, reason
 from embodied.registry import Suite, TaskEntry
 from embodied.storage import task_names
-from embodied.storage.configs import UNSAVED, from_json, to_json
+from embodied.storage.configs import UNSAVED, from_json, override, places, to_json
 from embodied.storage.files import read_file, read_json
 from policies.registry import DEFAULT
-from policies.training.settings import CALIBRATION, SAID, Settings, default_settings, settings_type
+from policies.training.settings import SAID, Settings, default_settings, settings_type
 
 TOML = ".toml"
-OWN = ("config", "algorithm_config")
-"""Settings whose type depends on task and algorithm."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,26 +76,24 @@ class ConfigFile:
         """
         chosen = algorithm or self.algorithm or DEFAULT
         defaults = default_settings(entry, chosen)
-        saved = {name for name in (field.name for field in dataclasses.fields(Settings)) if name not in UNSAVED}
-        if unknown := sorted(set(self.values) - saved):
+        known = places(defaults)
+        if unknown := sorted(name for name in self.values if name not in known or name in UNSAVED):
+            saved = [name for name in known if name not in UNSAVED]
             guesses = closest(unknown[0], saved)
             hint = f"; did you mean {guesses[0]!r}?" if guesses else f"; known: {listing(sorted(saved), len(saved))}"
             raise EmbodiedError(f"{self.path} has the unknown keys {listing(unknown)}{hint}")
-        kinds = typing.get_type_hints(Settings)
         found: dict[str, Any] = {}
         for name, value in self.values.items():
             if name == "algorithm" or (name == "algorithm_config" and chosen != (self.algorithm or DEFAULT)):
                 continue
-            default = getattr(defaults, name)
-            kind = type(default) if name in OWN else kinds[name]
+            place = known[name]
             try:
-                found[name] = from_json(kind, _over(to_json(default), value), f"{self.path}: {name}")
+                found[name] = from_json(place.kind, _over(to_json(place.value), value), f"{self.path}: {name}")
             except (TypeError, ValueError) as error:
                 raise EmbodiedError(f"{self.path}: {name} is {value!r}; {reason(error)}") from None
-        own_calibration = self.path.parent / CALIBRATION
-        if found.get("calibration") is not None and own_calibration.is_file():
-            found["calibration"] = own_calibration  # the copy that a run keeps
-        return dataclasses.replace(defaults, **found)
+        settings = override(defaults, found)
+        wrappers = settings.wrappers.mapped(lambda wrapper: wrapper.kept(self.path.parent))
+        return dataclasses.replace(settings, wrappers=wrappers)
 
 
 def read(path: Path) -> ConfigFile:

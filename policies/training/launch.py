@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from embodied import cli
 from embodied.core.episode import SEEDS, whole_number
+from embodied.env.options import Trials
 from embodied.errors import EmbodiedError, listing
 from embodied.registry import Suite, join_content
 from embodied.storage import task_names
-from embodied.storage.configs import override, run_document
+from embodied.storage.configs import override, places, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.imitation.dagger_config import DaggerConfig
@@ -25,7 +26,7 @@ from policies.registry import ALGORITHMS, DEFAULT, find_algorithm
 from policies.training import command_line
 from policies.training.command_line import parse as parse
 from policies.training.loading import critic_state, load_policy
-from policies.training.settings import CALIBRATION, Settings, default_settings, saved_settings
+from policies.training.settings import Settings, default_settings, saved_settings
 from policies.training.task_session import StopEarly, TaskSession, build_env
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from embodied.env.suites import JoinedEnv
 
 EXPERT = "expert"
-LOCAL = ("out", "json", "calibration", "initial_states")
-"""Settings that are paths of this machine, which its results leave out."""
 RANK_SEED = 100_003  # seeds of the ranks lie this far apart
 
 
@@ -64,7 +63,7 @@ def train_policy(
     """Train a policy from Python or a notebook: as `python -m embodied.train` does, with the same runs.
 
         trained = embodied.train_policy("swarm/hover", steps=1_000_000, seed=1, name="gentle",
-                                        algorithm_config={"learning_rate": 1e-3}, config={"max_latency": 0.0})
+                                        algorithm_config={"learning_rate": 1e-3}, config={"latency": (0.0, 0.0)})
         trained.result["success"], trained.run.path, trained.policy(env.reset())
 
     Interrupting the cell saves and stops; training the same run on is `python -m embodied.train --resume RUN`.
@@ -92,14 +91,15 @@ def train_policy(
     for name, value, low, high in (("steps", steps, 1, None), ("seed", seed, 0, SEEDS - 1)):
         if value is not None:
             given[name] = whole_number(name, value, low, high)
+    local = [name for name, place in places(defaults).items() if place.kind == Path | None]  # results leave them out
     told = {"algorithm": algorithm} if algorithm else {}
-    told |= {name: value for name, value in given.items() if name not in LOCAL}
+    told |= {name: value for name, value in given.items() if name not in local}
     written = [repr(task_names.label(task)), *(f"{name}={value!r}" for name, value in told.items())]
     for name in ("config", "algorithm_config"):
         if isinstance(given.get(name), Mapping):
             given[name] = _changed(getattr(defaults, name), given[name])
     try:
-        for name, kind in (*((name, Path) for name in LOCAL), ("wandb", WandbMode)):
+        for name, kind in (*((name, Path) for name in local), ("wandb", WandbMode)):
             if given.get(name) is not None:
                 given[name] = kind(given[name])
     except (TypeError, ValueError):
@@ -143,7 +143,7 @@ def start(
         require_wandb(settings.wandb)
     with distributed.joined():
         env = _training_env(settings)
-        if settings.cameras:
+        if settings.camera_config.cameras:
             PixelGroups.of(env.observation_spec)  # refuses what cannot be learned from before there is a run
         settings, policy = _with_policy(settings, env)
         state = None if policy is None else critic_state(str(settings.start_from))
@@ -152,8 +152,9 @@ def start(
         run = Run.create(RUNS, settings.task, document, folder_of(settings)) if first else None
         if run:
             run.claim()
-        if run and settings.calibration:
-            _keep_calibration(settings.calibration, run)
+        if run:
+            for wrapper in settings.wrappers:
+                wrapper.keep(run.path)
         if run and (file := task_names.own_file(settings.task)):
             shutil.copyfile(file.path, run.path / file.path.name)  # which may change later, or go
         session = _session(settings, env, run, command, stop_early)
@@ -224,8 +225,9 @@ def _check_cameras(settings: Settings[Any, Any]) -> None:
     Raises:
         EmbodiedError: it lacks cameras, has no use for them, or is to learn a suite.
     """
-    needs, given = find_algorithm(settings.algorithm).needs_images, ", ".join(settings.cameras) or "none"
-    if needs != bool(settings.cameras):
+    cameras = settings.camera_config.cameras
+    needs, given = find_algorithm(settings.algorithm).needs_images, ", ".join(cameras) or "none"
+    if needs != bool(cameras):
         seeing = [name for name, entry in ALGORITHMS.items() if entry.needs_images]
         raise EmbodiedError(
             f"--algorithm {settings.algorithm} with --cameras {given}: {listing(seeing)} learn from images, the others "
@@ -243,19 +245,13 @@ def _warn_of_no_memory(settings: Settings[Any, Any]) -> None:
         return
     flags = f"--{settings.algorithm if remembering else DEFAULT}.actor"
     gru = f"{flags}.architecture gru {flags}.memory 128"
-    if settings.episodes_per_trial is not None:
+    if any(isinstance(wrapper, Trials) for wrapper in settings.wrappers):
         cli.say(f"warning: a policy without memory cannot adapt from episode to episode of a trial; {gru} gives it one")
     elif isinstance(named, Suite) and named.unseen:
         cli.say(
             f"warning: {named.name} does not show policies the {named.unseen}, and without memory none can find them "
             f"out; --episodes-per-trial 3 {gru} learns to"
         )
-
-
-def _keep_calibration(path: Path, run: Run) -> None:
-    """Copy a calibration, given by its folder or its file, into a run: what it was trained with stays with it."""
-    file = path / CALIBRATION if path.is_dir() else path
-    shutil.copyfile(file, run.path / CALIBRATION)
 
 
 def _with_policy(settings: Settings[Any, Any], env: Env | JoinedEnv) -> tuple[Settings[Any, Any], Policy | None]:

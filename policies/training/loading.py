@@ -5,7 +5,7 @@ A checkpoint that holds a policy has it in two places, from which nothing of the
 - its meta (JSON) has the key `policy`: the first value of `policies.policy.Policy.to_tensors()`, and the key `task`:
   the registered name of the task it was trained on;
   Where the task was a suite whose policy is given its task, `identities` lists the names in their order, and
-  `task_encoding` notes where it is given in words;
+  `task_encoding` notes where it is given in words. `needs` are the options of `embodied.make` under which it acts;
 - its tensors have, under the prefix `policy/`, the second value: `policy/<name>`.
 
 Whatever else it holds is not read. A shipped policy is a checkpoint folder that need hold nothing more:
@@ -14,10 +14,11 @@ Whatever else it holds is not read. A shipped policy is a checkpoint folder that
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import jax
 import torch
@@ -27,6 +28,7 @@ from torch.nn import functional
 from embodied.core.task import has_expert
 from embodied.core.task_file import import_file
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions, typed, with_options
 from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.suites import JoinedEnv
 from embodied.env.task_encoding import of_rows, one_hot, spoken
@@ -36,11 +38,14 @@ from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
+from embodied.storage.configs import places
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.task_names import OwnFile, own_file
 from policies.pixel_policy import PixelPolicy
 from policies.policy import random_policy, rebuild, zero_policy
+
+O = TypeVar("O", bound=EnvOptions[Any])  # noqa: E741
 
 
 @runtime_checkable
@@ -144,26 +149,31 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Run.open(path).load()
 
 
-def camera_options(name: str | Path, task: str) -> dict[str, Any]:
-    """The options of `make` that a policy needs, `cameras` and `resolution`; none where it reads no images.
+def with_needs(options: O, name: str | Path) -> O:
+    """Options of environments with what a policy needs there: cameras, trials, and the config of the task it learned.
+
+    Raises:
+        EmbodiedError: its checkpoint is damaged, or notes what does not exist in this version.
+    """
+    checkpoint = _checkpoint(name, options.task)
+    if checkpoint is None:
+        return options
+    needs, described = dict(checkpoint.meta.get("needs", {})), checkpoint.meta.get("policy")
+    if isinstance(described, Mapping) and described.get("cameras"):
+        needs |= {"cameras": described["cameras"], "resolution": described["resolution"]}
+    if checkpoint.meta.get("task") != options.task:  # another task's config has other fields
+        needs = {name: value for name, value in needs.items() if name in places(options)}
+    options, run = with_options(options, typed(options, needs)), checkpoint.path.parents[1]
+    return dataclasses.replace(options, wrappers=options.wrappers.mapped(lambda wrapper: wrapper.kept(run)))
+
+
+def learned_in_trials(name: str | Path, task: str) -> bool:
+    """Whether a policy is a checkpoint's that learned in trials.
 
     Raises:
         EmbodiedError: its checkpoint is damaged.
     """
-    described = _meta(name, task).get("policy")
-    if not isinstance(described, Mapping) or not described.get("cameras"):
-        return {}
-    return {"cameras": tuple(described["cameras"]), "resolution": tuple(described["resolution"])}
-
-
-def trial_options(name: str | Path, task: str) -> dict[str, Any]:
-    """The options of `make` for a policy that learned in trials, `episodes_per_trial`; none for any other.
-
-    Raises:
-        EmbodiedError: its checkpoint is damaged.
-    """
-    meta = _meta(name, task)
-    return {"episodes_per_trial": int(meta["episodes_per_trial"])} if "episodes_per_trial" in meta else {}
+    return "episodes_per_trial" in _meta(name, task).get("needs", {})
 
 
 def remembers(name: str | Path, task: str) -> bool:
@@ -192,9 +202,15 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
 
 def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
     """Metadata of a policy's checkpoint; empty for scripts, and where there is none."""
+    checkpoint = _checkpoint(name, task)
+    return {} if checkpoint is None else checkpoint.meta
+
+
+def _checkpoint(name: str | Path, task: str) -> Checkpoint | None:
+    """A policy's checkpoint; None for scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
     scripted = str(name) in SCRIPTS or own_file(str(name))
-    return {} if scripted or path is None or not path.exists() else open_checkpoint(path).meta
+    return None if scripted or path is None or not path.exists() else open_checkpoint(path)
 
 
 def policy_for_env(
@@ -401,19 +417,18 @@ def suite_policies(
     Raises:
         EmbodiedError: `shipped`, and neither the suite nor each of its tasks has one.
     """
-    own = shipped().get(suite.name) if policy == "shipped" else None
+    own = suite_policy(suite, policy)
     lacking = [task for task in (*suite.tasks, *suite.held_out) if task not in shipped()]
-    if policy == "shipped" and own is None and lacking:
+    if own == "shipped" and lacking:
         raise EmbodiedError(
             f"no policy is shipped for {suite.name}, nor for {len(lacking)} of its tasks, such as {lacking[0]}; "
             f"expected --policy RUN, {listing(SCRIPTS)}"
         )
     return lambda env: load_policy(
-        own or policy, env, wrong_instruction=wrong_instruction, held_out_instruction=held_out_instruction
+        own, env, wrong_instruction=wrong_instruction, held_out_instruction=held_out_instruction
     )
 
 
-def suite_camera_options(suite: Suite, policy: str) -> dict[str, Any]:
-    """The options of `make` that a policy needs on all tasks of a suite, see `camera_options`."""
-    own = shipped().get(suite.name) if policy == "shipped" else None
-    return camera_options(own or policy, suite.name)
+def suite_policy(suite: Suite, policy: str) -> str | Path:
+    """The policy of a suite's tasks: where one is shipped for the suite, `shipped` is that."""
+    return shipped().get(suite.name, policy) if policy == "shipped" else policy

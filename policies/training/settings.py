@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import tyro
 
 from embodied import cli
+from embodied.env.options import C, EnvOptions, registered
 from embodied.errors import EmbodiedError, RunError
 from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
-from embodied.storage.configs import UNSAVED, from_json, override
+from embodied.storage.configs import from_json, override, places, to_json
 from embodied.storage.wandb_logger import WandbMode
 from policies.registry import DEFAULT, default_config, find_algorithm
 from policies.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from embodied.storage.runs import Run
-
-C = TypeVar("C")
 A = TypeVar("A")
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings(Generic[C, A]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(EnvOptions[C], Generic[C, A]):
     """Train a policy on a task, or one on all tasks of a suite, and evaluate it.
 
     Results go to runs/TASK/TIME: config.json, metrics.jsonl, TensorBoard events, checkpoints, result.json. Ctrl-C or
@@ -44,16 +43,10 @@ class Settings(Generic[C, A]):
         python -m embodied.train --resume runs/swarm/hover/20261121-103000 --steps 8000000
     """
 
-    task: tyro.conf.Positional[str]
-    """Task or suite to train on; python -m embodied.list names them all. A task of your own is FILE.py:CLASS."""
-    num_envs: int
+    num_envs: int = 1024
     """Environments that step together (on each GPU); those of a suite are spread over its tasks."""
     steps: int
     """Environment steps in all."""
-    engine: str | None = None
-    """Physics engine; by default the best that runs the task on this machine."""
-    seed: int = 0
-    """Seed of every random draw."""
     seeds: tuple[int, ...] = ()
     """Train once with each of these seeds, one after the other, each in a folder of its own, and report mean,
     interquartile mean and 95 % intervals. The same command again goes on: what is trained is not trained again."""
@@ -61,41 +54,19 @@ class Settings(Generic[C, A]):
     """Name of the run: its folder is runs/TASK/NAME."""
     config_file: Path | None = None
     """Settings to begin with, which flags override: a run's config.json, or JSON or TOML with some of its keys."""
-    device: str | None = None
-    """Device of the policy: cpu, cuda or cuda:N; by default the engine's."""
     algorithm: str = DEFAULT
     """Learner: ppo from fresh steps, sac and others from a replay buffer, svea and dagger-pixels from images, bc
     from demonstrations alone; python -m embodied.list --learners names all. Each has options of its own, which
     --help-all shows with --algorithm."""
-    cameras: tuple[str, ...] = ()
-    """With --algorithm svea or dagger-pixels: what the policy sees, beside what the robot knows of itself."""
-    resolution: cli.Rare[int] = 64
-    """With --cameras: pixels of both sides."""
     out: Path | None = None
     """Run folder, instead of runs/TASK/TIME or runs/TASK/NAME; must be new or empty."""
     start_from: str | None = None
     """Policy to begin with instead of an untrained one: a run, a checkpoint, shipped or expert. A trained one is of an
     algorithm of the same kind, and its layers replace those of --ppo.actor; of expert, the task's script, PPO begins
     with an imitation."""
-    calibration: cli.Rare[Path | None] = None
-    """Folder that python -m sim2real.calibrate wrote: train on the robot that its log shows, not on the nominal one."""
-    calibration_width: cli.Rare[float] = 1.0
-    """With --calibration: each episode's robot is drawn from what the log allows, its standard deviations times this
-    factor. Logs of real robots deserve more than 1: no model has their structure. 0: always the estimate itself."""
-    initial_states: cli.Rare[Path | None] = None
-    """File of initial states, as python -m sim2real.twin or embodied.snapshots writes it: some episodes begin there. Of
-    a suite: the folder with a file for each task."""
-    initial_states_share: cli.Rare[float] = 0.5
-    """With --initial-states: how many of the episodes, as a fraction."""
-    episodes_per_trial: cli.Rare[int | None] = None
-    """Meta-learning (RL^2): so many episodes after another, a trial, begin alike, with the same hidden goal; the policy
-    observes previous action and reward, and its memory lives through the trial. Wants a policy with memory, such as
-    --ppo.actor.architecture gru --ppo.actor.memory 128."""
     task_encoding: cli.Rare[TaskEncoding] = TaskEncoding.ONE_HOT
     """Of a suite, how the policy is told which of its tasks it is in: one-hot, or by words, so that it also understands
     instructions which it never heard (embodied.evaluate --held-out-instruction, --instruction)."""
-    episode_steps: cli.Rare[int | None] = None
-    """Control steps of an episode in training; by default the task's own time limit, which evaluations keep."""
     adversaries: cli.Rare[int] = 0
     """Of a task of many agents: train this many of them, the last ones, to make the others fail; the others follow
     --against."""
@@ -118,8 +89,6 @@ class Settings(Generic[C, A]):
     """Also write the result, with hardware and command, to this file."""
     wandb: cli.Rare[WandbMode] = WandbMode.OFF
     """Also log to Weights & Biases: offline, into RUN/wandb, without network or account, or online."""
-    config: C = None  # type: ignore[assignment]
-    """The task's own options."""
     algorithm_config: A = None  # type: ignore[assignment]
     """The algorithm's own options, whose flags begin with its name."""
 
@@ -130,9 +99,6 @@ class Settings(Generic[C, A]):
         ):
             if not value >= 0:
                 raise EmbodiedError(f"--{flag} {value}: expected at least 0")
-        for flag, value in (("episodes-per-trial", self.episodes_per_trial), ("episode-steps", self.episode_steps)):
-            if value is not None and value < 1:
-                raise EmbodiedError(f"--{flag} {value}: expected at least 1")
         if not 0 < self.adversary_share <= 1:
             raise EmbodiedError(f"--adversary-share {self.adversary_share}: expected a fraction above 0, at most 1")
         if self.adversary is not None and not self.adversaries:
@@ -143,12 +109,8 @@ class Settings(Generic[C, A]):
             raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
 
 
-LATER = ("name", "wandb", "episodes_per_trial", "episode_steps", "task_encoding", "adversary", "adversary_share")
-"""Settings that earlier versions did not have: a run without them has their defaults."""
 SAID = ("variations",)
 """Fields of a run's config besides its settings: what every episode draws anew, with ranges."""
-CALIBRATION = "calibration.json"
-"""A run's own copy of the calibration it is trained with."""
 
 
 def default_settings(entry: TaskEntry | Suite, algorithm: str = DEFAULT, config: Any = None) -> Settings[Any, Any]:
@@ -199,26 +161,35 @@ def settings_type(defaults: Settings[Any, Any]) -> type[Settings[Any, Any]]:
 
 
 def saved_settings(run: Run) -> Settings[Any, Any]:
-    """The settings of a run.
+    """The settings of a run; those that its version did not have are the defaults.
 
     Raises:
-        RunError: its config is not of this version: a field is missing, unknown or refused; with advice.
+        RunError: its config is not of this version: a field is unknown or refused; with advice.
     """
-    fields = {field.name for field in dataclasses.fields(Settings)} - set(UNSAVED)
     saved = {name: value for name, value in run.config.items() if name not in SAID}
-    if differ := sorted((fields ^ set(saved)) - (set(LATER) - set(saved))):
-        raise _of_another_version(run, f"{', '.join(differ)} differ in its config")
-    defaults = default_settings(join_content().find(run.task), saved["algorithm"])
-    saved["task"], saved["cameras"] = run.task, tuple(saved["cameras"])
-    saved["wandb"] = WandbMode(saved.get("wandb", WandbMode.OFF))
-    if saved["calibration"] is not None:
-        saved["calibration"] = run.path / CALIBRATION
+    defaults = default_settings(join_content().find(run.task), saved.get("algorithm", DEFAULT))
+    known = places(defaults)
+    if unknown := sorted(set(saved) - set(known)):
+        raise _of_another_version(run, f"it does not know {', '.join(unknown)} of its config")
     try:
-        for name in ("config", "algorithm_config"):
-            saved[name] = from_json(type(getattr(defaults, name)), saved[name], name)
+        values = {name: from_json(known[name].kind, value, name) for name, value in saved.items()}
     except RunError as error:
         raise _of_another_version(run, str(error)) from error
-    return Settings(**saved)
+    settings = override(defaults, values | {"task": run.task})
+    return dataclasses.replace(settings, wrappers=settings.wrappers.mapped(lambda wrapper: wrapper.kept(run.path)))
+
+
+def policy_needs(settings: Settings[Any, Any]) -> dict[str, Any]:
+    """Options of `embodied.make` under which the learned policy acts, as JSON values: where they are no defaults."""
+    wrappers = to_json(settings.wrappers.of_policy)
+    needs = {name: value for name, value in wrappers.items() if value != to_json(places(registered())[name].value)}
+    if cameras := settings.camera_config.cameras:
+        needs |= {"cameras": list(cameras), "resolution": list(settings.camera_config.size)}
+    entry = join_content().find(settings.task)
+    if isinstance(entry, Suite):
+        return needs
+    config, usual = to_json(without_training_options(entry, settings.config)), to_json(entry.load().config_type())
+    return {name: value for name, value in config.items() if value != usual[name]} | needs
 
 
 def _of_another_version(run: Run, difference: str) -> RunError:

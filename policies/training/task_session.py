@@ -17,8 +17,8 @@ from embodied.errors import EmbodiedError, listing
 from embodied.evaluation import tables
 from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite, make_suite, told_of
-from embodied.factory import make
+from embodied.evaluation.suites import build_suite, evaluate_suite, told_of
+from embodied.factory import build
 from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
@@ -30,7 +30,7 @@ from policies.training.loading import load_policy, told_its_task
 from policies.training.loop import Trainer, train
 from policies.training.mixed_team import infiltrated
 from policies.training.session import Session
-from policies.training.settings import Settings, without_training_options
+from policies.training.settings import Settings, policy_needs, without_training_options
 from policies.training.watching import Watcher
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 
 StopEarly = Callable[[int, Mapping[str, float]], bool]
 """Called with the steps and the metrics of every iteration; a yes stops the training, which is then not evaluated."""
-SHARED = (
-    "device", "config", "calibration", "calibration_width", "initial_states", "initial_states_share", "cameras",
-    "resolution", "episode_steps", "episodes_per_trial",
-)  # fmt: skip
-"""Settings that `make` and `make_suite` take."""
 EVALUATION_SEED = 1_000_003  # the final evaluation starts from seeds that training has not seen
 
 
@@ -95,13 +90,11 @@ class TaskSession(Session):
     def policy_contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """The part of a checkpoint that acting needs."""
         described, tensors = self.trainer.policy.to_tensors()
-        meta = {"policy": described, "task": self.settings.task}
+        meta = {"policy": described, "task": self.settings.task, "needs": policy_needs(self.settings)}
         if isinstance(self.env, JoinedEnv) and self.env.told is not None:
             meta["identities"] = list(self.env.names)
             if self.settings.task_encoding == TaskEncoding.WORDS:
                 meta["task_encoding"] = str(TaskEncoding.WORDS)
-        if self.settings.episodes_per_trial is not None:
-            meta["episodes_per_trial"] = self.settings.episodes_per_trial
         return meta, {"policy": tensors}
 
     def train(
@@ -231,7 +224,7 @@ class TaskSession(Session):
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""
         settings, episodes = self.settings, self.settings.evaluate_episodes
         config = without_training_options(join_content()[settings.task], settings.config)
-        usual = dataclasses.replace(settings, initial_states=None, config=config, episode_steps=None)
+        usual = dataclasses.replace(settings, wrappers=settings.wrappers.of_policy, config=config)
         env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
         rule, scored = self._rule(env, policy)
         with cli.Line("evaluating", episodes) as line:
@@ -264,12 +257,9 @@ class TaskSession(Session):
             return told_its_task(acting, codes[env.name]) if env.name in codes else acting
 
         with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
-            rows = evaluate_suite(
-                suite, rule_of, engine=settings.engine, episodes=settings.evaluate_episodes, device=settings.device,
-                on_task=line.update, options={"episodes_per_trial": settings.episodes_per_trial},
-            )  # fmt: skip
-        in_trials = settings.episodes_per_trial is not None
-        cli.show((tables.trial_table if in_trials else tables.suite_table)(suite.name, rows))
+            options = dataclasses.replace(settings, wrappers=settings.wrappers.of_policy, config=None)
+            rows = evaluate_suite(suite, rule_of, options, episodes=settings.evaluate_episodes, on_task=line.update)
+        cli.show(tables.suite_table(suite.name, rows))
         return {**overall([row for row in rows if not row["held_out"]]), **adaptation(rows), "results": rows}
 
 
@@ -293,10 +283,9 @@ def build_env(settings: Settings[Any, Any], num_envs: int, seed: int) -> Env | J
     Raises:
         EmbodiedError: there is no such engine or device, or no such initial states.
     """
-    shared = {name: getattr(settings, name) for name in SHARED}
+    options = dataclasses.replace(settings, num_envs=num_envs, seed=seed)
     if isinstance(join_content().find(settings.task), Suite):
-        encoding = settings.task_encoding
-        return make_suite(settings.task, num_envs, settings.engine, seed, task_encoding=encoding, **shared)
+        return build_suite(options, settings.task_encoding)
     if settings.task_encoding != TaskEncoding.ONE_HOT:
         raise EmbodiedError(f"--task-encoding {settings.task_encoding}: {settings.task} is one task; expected a suite")
-    return make(settings.task, num_envs, settings.engine, seed, **shared)
+    return build(options)

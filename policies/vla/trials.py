@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions
 from embodied.errors import EmbodiedError, listing
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import Rows, evaluate_suite
-from embodied.factory import make
+from embodied.evaluation.suites import Rows, evaluate_suite, of_task
+from embodied.factory import build
 from embodied.registry import Suite, join_content
+from embodied.rendering.camera_config import CameraConfig
 from policies.vla.data.robot_spec import RobotSpec
 from policies.vla.policy import VLAPolicy
 
@@ -64,8 +66,9 @@ class Trials:
             device: Of the policies.
         """
         self.suite, self.episodes = suite, episodes
-        self._options = {"cameras": spec.cameras, "resolution": spec.resolution}
-        self._engine, self._device = engine, device
+        cameras = CameraConfig(spec.cameras, spec.resolution)
+        config = suite.shared_config(training=False)
+        self._options = EnvOptions[Any](suite.name, engine=engine, device=device, camera_config=cameras, config=config)
         self._envs: dict[str, Env] = {}
 
     def run(self, policy: VLAPolicy) -> dict[str, float]:
@@ -79,15 +82,9 @@ class Trials:
 
     def report(self, policy: VLAPolicy, episodes: int, on_task: Callable[[int, str], None] | None = None) -> Rows:
         """The evaluation of `embodied.evaluate`, from the suite's own initial states."""
-        return evaluate_suite(
-            self.suite, policy.bind, engine=self._engine, episodes=episodes, device=self._device, on_task=on_task,
-            options=self._options,
-        )  # fmt: skip
+        return evaluate_suite(self.suite, policy.bind, self._options, episodes=episodes, on_task=on_task)
 
     def _env(self, task: str) -> Env:
         if task not in self._envs:
-            config: Any = self.suite.shared_config(training=False)
-            self._envs[task] = make(
-                task, self.episodes, self._engine, SEED, device=self._device, config=config, **self._options
-            )
+            self._envs[task] = build(of_task(self._options, task, self.episodes, SEED))
         return self._envs[task]

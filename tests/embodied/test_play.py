@@ -6,6 +6,7 @@ import torch
 
 from embodied import play
 from embodied.cli.commands import DEMO
+from embodied.registry import join_content
 from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
 from tests.kit.commands import refused
@@ -44,13 +45,13 @@ def saved(root: Path) -> Run:
 
 def test_a_task_is_played_with_its_newest_run_which_is_said_with_the_others(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    _, task, policy = play.chosen(play.Settings("swarm/hover"))
+    _, task, policy = play.chosen(play.Settings(task="swarm/hover"))
     assert (task, policy) == ("swarm/hover", "shipped")
     said = "playing swarm/hover with shipped: no run of yours below runs/; --policy also takes random, zero\n"
     assert capsys.readouterr().err == said
     run = saved(tmp_path / "runs")
     run = saved(tmp_path / "runs")
-    catalogue, task, policy = play.chosen(play.Settings("swarm/hover"))
+    catalogue, task, policy = play.chosen(play.Settings(task="swarm/hover"))
     assert policy == f"runs/swarm/hover/{run.path.name}"
     said = capsys.readouterr().err
     assert said.startswith(f"playing swarm/hover with {policy}: your newest run of it; --policy also takes run ")
@@ -60,8 +61,8 @@ def test_a_task_is_played_with_its_newest_run_which_is_said_with_the_others(tmp_
 
 def test_what_is_named_is_played_without_a_word(tmp_path, monkeypatch, capsys) -> None:
     run = saved(tmp_path)
-    assert play.chosen(play.Settings("swarm/hover", policy="zero"))[1:] == ("swarm/hover", "zero")
-    assert play.chosen(play.Settings(str(run.path)))[1:] == ("swarm/hover", str(run.path))
+    assert play.chosen(play.Settings(task="swarm/hover", policy="zero"))[1:] == ("swarm/hover", "zero")
+    assert play.chosen(play.Settings(task=str(run.path)))[1:] == ("swarm/hover", str(run.path))
     assert not capsys.readouterr().err
 
 
@@ -92,7 +93,7 @@ def test_the_page_of_what_is_played_is_opened_where_that_is_asked_for(tmp_path, 
     assert played(monkeypatch, task, "--policy", "zero") == []
     settings = play.parse([*DEMO])
     assert (settings.browser, settings.policy) == (True, "shipped")
-    assert settings.task_or_run == DEMO[0]
+    assert settings.task == DEMO[0]
 
 
 @pytest.mark.slow
@@ -103,12 +104,14 @@ def test_the_demo_is_played_and_its_page_opened(monkeypatch) -> None:
 def test_the_tasks_options_are_flags_and_a_run_has_its_own(tmp_path) -> None:
     settings = play.parse(["swarm/swap", "--policy", "zero", "--config.agents", "3"])
     catalogue, task, policy = play.chosen(settings)
-    env = catalogue.make(task, catalogue.needs(task, policy), 1)
+    env = catalogue.make(catalogue.needs(task, policy), 1)
     assert env.agents == 3
-    assert catalogue.needs("swarm/hover", "zero").config is None
-    assert play.chosen(play.parse(["swarm/swap", "--policy", "zero"]))[0].needs(task, policy).config is None
-    with Run.create(tmp_path, "swarm/swap", {"config": {"agents": 4}}) as run:
-        run.save(5, {"policy/x": torch.zeros(1)}, {})
+    assert (
+        play.chosen(play.parse(["swarm/swap", "--policy", "zero"]))[0].needs(task, policy).config
+        == join_content()["swarm/swap"].load().config_type()
+    )
+    with Run.create(tmp_path, "swarm/swap", {}) as run:
+        run.save(5, {"policy/x": torch.zeros(1)}, {"task": "swarm/swap", "needs": {"agents": 4}})
     assert play.parse([str(run.path)]).config.agents == 4
     catalogue, task, policy = play.chosen(play.parse([str(run.path), "--config.agents", "5"]))
     assert catalogue.needs(task, policy).config.agents == 5

@@ -1,6 +1,5 @@
 """The main job as users run it: trains, resumes bit for bit, survives signals, and says plainly what it cannot do."""
 
-import dataclasses
 import json
 import shutil
 import signal
@@ -22,6 +21,7 @@ from embodied.errors import EmbodiedError
 from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import CheckpointError
+from embodied.storage.configs import override
 from embodied.storage.runs import Run
 from policies.optim import distributed
 from policies.training import launch, settings, task_session
@@ -335,13 +335,12 @@ def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
     path, entry = tmp_path / "initial_states.safetensors", join_content()[mass(tmp_path)]
     buffer = InitialStateBuffer(first_reset_states(entry.load()(), 3, 1), np.ones(1))
     save(path, buffer)
-    banked = dataclasses.replace(
-        settings.default_settings(entry), initial_states=path, initial_states_share=1.0, device="cpu"
-    )
+    given = {"initial_states": path, "initial_states_share": 1.0, "device": "cpu"}
+    banked = override(settings.default_settings(entry), given)
     env = task_session.build_env(banked, 4, 0)
     assert isinstance(env, embodied.Env)
     env.reset()
     np.testing.assert_allclose(np.asarray(env.world().qpos), np.tile(buffer.reset_states.qpos, (4, 1)), atol=1e-6)
     suite = settings.default_settings(join_content().find("mt10"))
     with pytest.raises(EmbodiedError, match=r"no initial states can be read from .*reach"):
-        task_session.build_env(dataclasses.replace(suite, initial_states=path), 10, 0)
+        task_session.build_env(override(suite, {"initial_states": path}), 10, 0)

@@ -16,7 +16,7 @@ from embodied.engines import make_engine
 from embodied.env.env import Env
 from embodied.env.step import Step
 from embodied.registry import join_content
-from embodied.rendering.cameras import camera_config
+from embodied.rendering.camera_config import CameraConfig
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.documents.snippets import ROOT, blocks_of
 from tests.kit.budget import sharing
@@ -51,7 +51,7 @@ def brief_env(num_envs: int, seed: int = 0) -> Env:
 def lasting(task: BriefHover, num_envs: int, camera: bool = False) -> Env:
     """Environments whose programs are compiled; a camera sees 24 x 16 pixels."""
     with sharing(f"{type(task).__name__}{' with a camera' * camera}, {num_envs}"):
-        cameras = camera_config(("front",), (24, 16)) if camera else None
+        cameras = CameraConfig(("front",), (24, 16)) if camera else None
         env = Lasting(task, make_engine("rigid", task, num_envs), num_envs, camera_config=cameras)
         observation = env.reset()
         for _ in range(2):

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embodied.rendering.augmentation import colour_jitter, random_convolution, random_offsets, shifted
 from policies.algorithm import require_finite
+from policies.data.augmentation import colour_jitter, random_convolution, random_offsets, shifted
 from policies.optim.cpu_settings import keep_freed_memory
 from policies.optim.flat_parameters import FlatAdamW, join
 from policies.vla.data.chunk_dataset import Batch, ChunkDataset
@@ -23,7 +23,7 @@ from policies.vla.model.pointing import pointing_loss
 from policies.vla.policy import VLAPolicy
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
-"""Images (N, 3, height, width) uint8 to augmented ones, each by its own draws (`embodied.rendering.augmentation`)."""
+"""Images (N, 3, height, width) uint8 to augmented ones, each by its own draws (`policies.data.augmentation`)."""
 
 VALIDATION_SAMPLES = 1024  # held-out samples, spread evenly, on which the error is measured
 FINAL_RATE = 0.01  # of the largest learning rate, at the end of the cosine

@@ -10,10 +10,11 @@ import torch
 
 import embodied
 from embodied.core.instruction import SENTENCE, sentence_vector
+from embodied.env.options import EnvOptions
 from embodied.env.suites import JoinedEnv
 from embodied.env.task_encoding import of_rows, one_hot, spoken, varied
 from embodied.errors import EmbodiedError
-from embodied.evaluation.suites import find_suite, make_suite, told_of
+from embodied.evaluation.suites import build_suite, find_suite, told_of
 from embodied.registry import TaskEncoding
 from embodied.storage import checkpoints
 from policies.networks.mlp import GaussianActor, NetworkConfig
@@ -80,7 +81,7 @@ def test_each_row_of_a_suite_hears_one_of_its_task_s_sentences() -> None:
     with pytest.raises(
         EmbodiedError, match="ml10 tells no policy which task it is in, by words neither; expected mt10"
     ):
-        make_suite("ml10", 10, task_encoding=TaskEncoding.WORDS)
+        build_suite(EnvOptions("ml10", 10), TaskEncoding.WORDS)
 
 
 def test_a_policy_by_words_is_told_what_the_command_says(tmp_path) -> None:

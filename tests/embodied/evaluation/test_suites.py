@@ -15,9 +15,10 @@ import torch
 
 from embodied import evaluate, train
 from embodied.env.env import Env
+from embodied.env.options import EnvOptions
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rates import overall, wilson
-from embodied.evaluation.suites import evaluate_suite, find_suite, make_suite
+from embodied.evaluation.suites import build_suite, evaluate_suite, find_suite
 from embodied.factory import make
 from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
@@ -111,7 +112,7 @@ def alone(task: str, num_envs: int, seed: int) -> Env:
 
 
 def test_all_tasks_step_side_by_side_each_as_alone_and_say_which_they_are(toy: Suite) -> None:
-    env = make_suite("toy", 5, seed=7)
+    env = build_suite(EnvOptions("toy", 5, seed=7))
     assert env.num_envs == 5
     assert env.observation_spec["policy"].shape == (SIZE + 2,)
     obs = env.reset()["policy"]
@@ -123,7 +124,7 @@ def test_all_tasks_step_side_by_side_each_as_alone_and_say_which_they_are(toy: S
         assert torch.equal(own.reset(7 + number)["policy"], obs[rows, :SIZE])
         assert torch.equal(own.step(action[rows]).obs["policy"], step.obs["policy"][rows, :SIZE])
     with pytest.raises(EmbodiedError, match=r"num_envs=1; expected at least 1 for each of the 2"):
-        make_suite("toy", 1)
+        build_suite(EnvOptions("toy"))
 
 
 def test_a_suite_has_the_options_that_all_its_tasks_share_and_those_with_more_keep_theirs() -> None:
@@ -257,8 +258,8 @@ def test_a_policy_with_memory_is_evaluated_in_the_trials_that_it_learned_in(
     [
         (evaluate.main, ["ml10"], "no policy is shipped for ml10, nor for 11 of its tasks, such as manipulation/push; "
          "expected --pol"),
-        (evaluate.main, ["ml10", "--policy", "zero", "--adapt", "0"], "--adapt 0: expected at least 1"),
-        (train.main, ["ml10", "--episodes-per-trial", "0"], "--episodes-per-trial 0: expected at least 1"),
+        (evaluate.main, ["ml10", "--policy", "zero", "--adapt", "0"], "episodes_per_trial=0; expected a whole"),
+        (train.main, ["ml10", "--episodes-per-trial", "0"], "episodes_per_trial=0; expected a whole"),
         (train.main, ["swarm/formation", "--episodes-per-trial", "2"],
          "episodes_per_trial=2: Formation has 8 agents; expected a task of one robot"),
     ],

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from embodied.core.hooks import CommandRange
+from embodied.env.options import EnvOptions
+from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.meshes import body_parts
 from embodied.viewer import scene
 from embodied.viewer.panel import Asked, Event, Readings
@@ -36,16 +38,19 @@ def _shapes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scene, "body_parts", SHAPES)
 
 
+MUJOCO = EnvOptions("", engine="mujoco")
+
+
 @pytest.fixture(scope="module")
 def _compiled() -> None:
     """The drone's programs, which every player of two drones runs."""
-    player = Player(PolicyCatalogue("mujoco"), HOVER, "zero", PlayerSettings(2, seconds=0.02, port=18090))
+    player = Player(PolicyCatalogue(MUJOCO), HOVER, "zero", PlayerSettings(2, seconds=0.02, port=18090))
     player.run()
 
 
 @pytest.fixture
 def player(own: str, _compiled: None) -> Iterator[Player]:
-    catalogue = PolicyCatalogue("mujoco", given=[(own, "zero")])
+    catalogue = PolicyCatalogue(MUJOCO, given=[(own, "zero")])
     player = Player(catalogue, HOVER, "zero", PlayerSettings(2, seconds=0.1, port=18090))
     player.open()
     yield player
@@ -57,7 +62,7 @@ def ask(player: Player, event: Event, value: object = None) -> None:
 
 
 def test_it_steps_shows_and_ends(own: str, capsys: pytest.CaptureFixture[str]) -> None:
-    player = Player(PolicyCatalogue("mujoco"), own, "zero", PlayerSettings(2, seconds=0.1, port=18091))
+    player = Player(PolicyCatalogue(MUJOCO), own, "zero", PlayerSettings(2, seconds=0.1, port=18091))
     assert player.run() == 0
     assert player.simulated == pytest.approx(0.1)
     assert "http://localhost:" in capsys.readouterr().err
@@ -176,7 +181,7 @@ def test_solved_is_shown_only_while_it_is_true(player: Player) -> None:
 
 @pytest.mark.usefixtures("painted")
 def test_the_pictures_that_a_policy_sees_are_shown(own: str) -> None:
-    catalogue = PolicyCatalogue(options={"cameras": ("track",), "resolution": 32}, given=[(own, "zero")])
+    catalogue = PolicyCatalogue(EnvOptions("", camera_config=CameraConfig(("track",), 32)), given=[(own, "zero")])
     player = Player(catalogue, own, "zero", PlayerSettings(port=18092))
     try:
         player.open()

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from embodied.env.options import EnvOptions
 from embodied.errors import EmbodiedError
+from embodied.rendering.camera_config import CameraConfig
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
@@ -97,10 +99,10 @@ def test_learning_curves_are_those_of_the_run(runs: list[Run]) -> None:
 
 
 def test_environments_suit_the_policy_and_can_be_shared_by_policies_of_the_same_needs(runs: list[Run]) -> None:
-    catalogue = PolicyCatalogue(options={"cameras": ("track",)}, given=[(HOVER, "zero")])
+    catalogue = PolicyCatalogue(EnvOptions("", camera_config=CameraConfig(("track",))), given=[(HOVER, "zero")])
     assert catalogue.needs(HOVER, "zero") == catalogue.needs(HOVER, "shipped")
-    assert dict(catalogue.needs(HOVER, "zero").options) == {"cameras": ("track",)}
-    assert catalogue.needs("swarm/landing", "zero").options == ()
+    assert catalogue.needs(HOVER, "zero").camera_config.cameras == ("track",)
+    assert catalogue.needs("swarm/landing", "zero").camera_config.cameras == ()
     del runs
 
 

@@ -11,7 +11,7 @@ import torch
 import embodied
 from embodied import train
 from embodied.errors import EmbodiedError
-from embodied.factory import make
+from embodied.factory import build
 from embodied.registry import join_content
 from embodied.storage.runs import Run
 from policies.training import command_line, launch
@@ -136,6 +136,6 @@ def test_names_make_folders_that_are_used_once(tmp_path, monkeypatch):
 
 
 def test_a_game_of_opposed_sides_is_no_team_that_earns_together(monkeypatch):
-    monkeypatch.setattr("policies.training.task_session.make", make)  # it is refused before anything is compiled
+    monkeypatch.setattr("policies.training.task_session.build", build)  # it is refused before anything is compiled
     with pytest.raises(EmbodiedError, match="expected ppo or matd3"):
         embodied.train_policy("swarm/tag", algorithm="happo", num_envs=2, steps=64)

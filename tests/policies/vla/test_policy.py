@@ -11,10 +11,12 @@ import pytest
 import torch
 
 from embodied.core.instruction import Instruction
+from embodied.env.options import EnvOptions
 from embodied.env.vec_env import ObservationSpec, image_shapes
 from embodied.errors import EmbodiedError
+from embodied.rendering.camera_config import CameraConfig
 from embodied.storage import checkpoints
-from policies.training.loading import camera_options, load_policy, policy_for_env, policy_from_checkpoint
+from policies.training.loading import load_policy, policy_for_env, policy_from_checkpoint, with_needs
 from policies.vla.action_chunks import ChunkedPolicy
 from policies.vla.data.normalization import Normalization
 from policies.vla.model.config import SIZES, Head, Size
@@ -79,8 +81,9 @@ def test_a_checkpoint_gives_the_same_policy_with_its_statistics(stored):
         assert torch.equal(getattr(again.normalization, name), getattr(policy.normalization, name))
     env = room()
     assert torch.equal(load_policy(path, env)(env.observe()), policy.bind(env)(env.observe()))
-    assert camera_options(path, "toy/left") == {"cameras": ("front", "wrist"), "resolution": (32, 32)}
-    assert camera_options("zero", "toy/left") == camera_options("no/such/path", "toy/left") == {}
+    blind = EnvOptions("toy/left")
+    assert with_needs(blind, path).camera_config == CameraConfig(("front", "wrist"), (32, 32))
+    assert with_needs(blind, "zero") == with_needs(blind, "no/such/path") == blind
 
 
 def test_each_environment_is_told_its_own_task_or_what_one_says_or_another_task(stored):

@@ -28,7 +28,7 @@ from sim2real.identification import calibration as cb
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.twins import crazyflie, go1, panda
+from sim2real.twins import crazyflie, flags, go1, panda
 from sim2real.twins.calibrated import calibrated
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
@@ -250,9 +250,10 @@ def test_a_run_keeps_its_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.rmtree(tmp_path / "twin")
     run = Run.open(tmp_path / "run")
     assert "drone_inertia" in run.config["variations"]["calibration"]
-    kept = saved_settings(run).calibration
-    assert kept is not None
-    assert cb.load(kept) == drone()
+    (kept,) = saved_settings(run).wrappers
+    assert isinstance(kept, flags.Calibration)
+    assert kept.calibration is not None
+    assert cb.load(kept.calibration) == drone()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from embodied.errors import EmbodiedError
-from embodied.rendering.augmentation import (
+from policies.data.augmentation import (
     TINT,
     colour_jitter,
     contrast,

@@ -1,0 +1,33 @@
+"""`CameraConfig`: which cameras are observed, and how. Without JAX and torch, for the flags of commands."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tyro
+
+from embodied.cli.flags import Rare
+from embodied.storage.configs import Inline
+
+
+@dataclasses.dataclass(frozen=True)
+class CameraConfig(Inline):
+    """The cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8."""
+
+    cameras: tuple[str, ...] = ()
+    """Cameras of the task whose pictures are observed, by their names."""
+    resolution: Rare[int | tuple[int, int]] = 64
+    """With --cameras: pixels of both sides, or width and height."""
+    visual_shift: Rare[str | None] = None
+    """With --cameras: how looks differ between episodes from what the task shows: colours, camera (by 5 cm), lights, or
+    all (see `embodied.rendering.visual_randomization`)."""
+    visual_terms: tyro.conf.Fixed[tuple[Any, ...]] = ()
+    """Visual randomisation by single terms, drawn anew for every episode."""
+    shadows: tyro.conf.Fixed[bool] = False
+    """Whether lights cast shadows, which takes about twice the time."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return (self.resolution, self.resolution) if isinstance(self.resolution, int) else self.resolution
