@@ -1,8 +1,8 @@
-"""The way of a setting from the command line to the learner: functions of ours that return it, alone or in a config.
+"""The way of a setting from the command line to the learner: how often it comes back to a module that it had left.
 
-Calls `embodied.train` with a number that occurs nowhere else and counts the returns whose value holds it, until the
-learner's first rollout. A return is counted once for each call; generated `__init__`s and properties that return the
-bare number are not, for reading a setting is no station on its way.
+Calls `embodied.train` with a number that occurs nowhere else and follows the calls of our functions that have it among
+their arguments, by itself, in a config or as a word of the command line, until the learner's first rollout. A *stay* is
+a stretch of calls and returns within one module; a *return* is a stay in a module that was left before.
 
     python -m benchmarks.setting_way --json benchmarks/results/setting_way.json
 """
@@ -10,8 +10,8 @@ bare number are not, for reading a setting is no station on its way.
 from __future__ import annotations
 
 import argparse
-import collections
 import dataclasses
+import itertools
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -21,28 +21,22 @@ from typing import Any
 
 from embodied import cli
 
-ROOT = str(Path(__file__).resolve().parent.parent)
+ROOT = str(Path.cwd())
 PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("embodied", "policies", "tasks", "sim2real"))
-CASES = {
-    "--ppo.gamma 0.987123": ("0.987123", 0.987123),
-    "--episode-steps 137": ("137", 137),
-}
+CASES = {"--ppo.gamma 0.987123": ("0.987123", 0.987123), "--episode-steps 137": ("137", 137)}
 """Flag of a training of `swarm/hover` -> its text, and its value."""
 DEEPEST = 5  # configs within configs
+Mark = tuple[str, Any]
 
 
 class Reached(BaseException):
     """The learner was reached; not an `Exception`, so that no command turns it into a message."""
 
 
-def holds(value: Any, mark: tuple[str, Any], depth: int = 0) -> bool:
+def holds(value: Any, mark: Mark, depth: int = 0) -> bool:
     """Whether a value is the setting, or has it in a field, an item or a word."""
-    if isinstance(value, str):
-        return value == mark[0]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value == mark[1]
-    if depth == DEEPEST:
-        return False
+    if isinstance(value, str | int | float):
+        return not isinstance(value, bool) and value in mark
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts: Any = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
     elif isinstance(value, Mapping):
@@ -50,22 +44,32 @@ def holds(value: Any, mark: tuple[str, Any], depth: int = 0) -> bool:
     elif isinstance(value, list | tuple):
         parts = value
     else:
-        return False
-    return any(holds(part, mark, depth + 1) for part in parts)
+        parts = [getattr(value, "settings", None)] if type(value).__name__ == "TaskSession" else []
+    return depth < DEEPEST and any(holds(part, mark, depth + 1) for part in parts)
 
 
-def stations(words: list[str], mark: tuple[str, Any]) -> collections.Counter[str]:
-    """Function -> number of its returns that hold the setting."""
-    found: collections.Counter[str] = collections.Counter()
+def stays(words: list[str], mark: Mark) -> list[str]:
+    """Modules in the order in which the setting comes to them."""
+    visited: list[str] = []
+    carrying: list[bool] = []
 
-    def note(frame: FrameType, event: str, value: Any) -> None:
+    def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if not code.co_filename.startswith(PACKAGES):
+        if not code.co_filename.startswith(PACKAGES) or event not in ("call", "return"):
             return
-        if event == "call" and code.co_name == "iterate":
-            raise Reached
-        if event == "return" and value is not None and holds(value, mark):
-            found[f"{code.co_filename.removeprefix(ROOT + '/')}:{code.co_qualname}"] += 1
+        if event == "call":
+            if code.co_name == "iterate":
+                raise Reached
+            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            carrying.append(any(holds(frame.f_locals.get(name), mark) for name in arguments))
+            if carrying[-1]:
+                visited.append(code.co_filename)
+        elif carrying and carrying.pop():
+            caller = frame.f_back
+            while caller is not None and not caller.f_code.co_filename.startswith(PACKAGES):
+                caller = caller.f_back
+            if caller is not None:
+                visited.append(caller.f_code.co_filename)
 
     from embodied.train import main
 
@@ -76,10 +80,11 @@ def stations(words: list[str], mark: tuple[str, Any]) -> collections.Counter[str
         pass
     finally:
         sys.setprofile(None)
-    return found
+    return [module.removeprefix(f"{ROOT}/") for module, _ in itertools.groupby(visited)]
 
 
 def main() -> int:
+    """Print, and write, the stays and returns of each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -87,11 +92,10 @@ def main() -> int:
     for flag, mark in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
             place = ["--num-envs", "16", "--steps", "4096", "--evaluate-episodes", "0", "--out", f"{folder}/run"]
-            found = stations(["swarm/hover", *flag.split(), *place], mark)
-        rows.append({"flag": flag, "returns": found.total(), "functions": dict(found.most_common())})
-        print(
-            f"{flag}: {found.total()} returns", *(f"  {count} {name}" for name, count in found.most_common()), sep="\n"
-        )
+            found = stays(["swarm/hover", *flag.split(), *place], mark)
+        modules = len(set(found))
+        rows.append({"flag": flag, "stays": len(found), "modules": modules, "returns": len(found) - modules})
+        print(rows[-1])
     cli.write_result(given.json, cli.command_line("benchmarks.setting_way"), {"results": rows})
     return 0
 

@@ -121,7 +121,7 @@ def parse(entry: TaskEntry | Suite, words: list[str], policy: str | None = None)
         defaults = Settings[Any](task=entry.name, episodes=entry.episodes, seed=entry.seed, config=config)
     else:
         defaults = Settings[Any](task=entry.name, config=entry.load().config_type())
-    policy = policy or defaults.policy
+    policy = policy or cli.flag_value(words, "--policy") or defaults.policy
     learned = with_needs(defaults, suite_policy(entry, policy) if isinstance(entry, Suite) else policy)
     defaults = dataclasses.replace(learned, task=tyro.MISSING, policy=policy)
     kind = Settings[type(defaults.config)]  # type: ignore[misc]

@@ -36,9 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     default = DEFAULT_TASK if file is None else command_line.read(Path(file)).task
     name = cli.named_task(words, registry, default or DEFAULT_TASK)
     assert name is not None
-    entry = registry.find(name)
-    command_line.answer_early(entry, words)
-    settings = command_line.parse(entry, words)
+    settings = command_line.parse(registry.find(name), words)
     from policies.training import launch
     from policies.training.seeds import train_seeds
 

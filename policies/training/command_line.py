@@ -29,28 +29,24 @@ class NotLoaded:
 
 
 def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
-    """Parse a command line whose flags are the fields of this task's and this algorithm's configs."""
-    algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
-    if file is None:
-        defaults = default_settings(entry, algorithm or DEFAULT)
-    else:
-        defaults = read(Path(file)).settings(entry, algorithm)
-    return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
+    """Parse a command line whose flags are the fields of this task's and this algorithm's configs.
 
-
-def answer_early(entry: TaskEntry | Suite, words: Sequence[str]) -> None:
-    """Answer a short help, and refuse what is wrong in any case, before the task is loaded, and JAX with it.
-
-    Torch is loaded only for an algorithm whose config needs it, which the default one's does not. Some cases
-    load torch, the task or both all the same: flags that begin with `--config.`, `--help-all`, tasks of several drones,
-    whose defaults count observations, and configs of other algorithms than PPO.
+    Without a file of settings, a short help is answered, and what is wrong in any case refused, before the task is
+    loaded, and JAX with it. Torch is loaded then only for an algorithm whose config needs it, which the default one's
+    does not. Some cases load torch, the task or both all the same: flags that begin with `--config.`, `--help-all`,
+    tasks of several drones, whose defaults count observations, and configs of other algorithms than PPO.
 
     Raises:
         EmbodiedError: no such algorithm, a flag that neither the task nor the algorithm can have, or a wrong value.
     """
-    if cli.flag_value(words, "--config-file") is None:
-        defaults = default_settings(entry, cli.flag_value(words, "--algorithm") or DEFAULT, NotLoaded())
-        cli.answer_early(settings_type(defaults), words, "train", defaults, later="--config")
+    algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
+    if file is None:
+        early = default_settings(entry, algorithm or DEFAULT, NotLoaded())
+        cli.answer_early(settings_type(early), words, "train", early, later="--config")
+        defaults = default_settings(entry, algorithm or DEFAULT)
+    else:
+        defaults = read(Path(file)).settings(entry, algorithm)
+    return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
 
 
 @dataclasses.dataclass(frozen=True)
