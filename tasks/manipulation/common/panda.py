@@ -18,60 +18,69 @@ from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from embodied.core.scenes import load_spec
 from embodied.math.tracing import traced_once
+from embodied.robot import Description
+from embodied.robot.derivation.joints import by_joint
+from embodied.storage.paths import asset
 
 ASSET = "robots/panda/panda.xml"
-ARM_JOINTS = tuple(f"joint{i}" for i in range(1, 8))
+_MODEL = load_spec(ASSET).compile()
+_STATED = Description.beside(asset(ASSET))
+
+
+def _joints(kind: mujoco.mjtJoint) -> tuple[str, ...]:
+    return tuple(_MODEL.joint(joint).name for joint in range(_MODEL.njnt) if _MODEL.jnt_type[joint] == kind)
+
+
+def _stated(key: str) -> np.ndarray:
+    """(7,) of a table of `robot.toml`."""
+    numbers = by_joint(asset(ASSET), key, getattr(_STATED, key), ARM_JOINTS)
+    return np.array([numbers[joint] for joint in ARM_JOINTS])
+
+
+ARM_JOINTS = _joints(mujoco.mjtJoint.mjJNT_HINGE)
 """Names of the joints and of their position servos."""
-FINGER_JOINTS = ("finger_joint1", "finger_joint2")
-GRIPPER = "gripper"
-"""Name of the gripper's motor: 1 closes with 70 N per finger, -1 opens."""
+FINGER_JOINTS = _joints(mujoco.mjtJoint.mjJNT_SLIDE)
 
 CONTROL_DT = 0.0125
 """s between two actions; Meta-World's 5 steps of 2.5 ms."""
 
-JOINT_LIMITS = np.array(
-    [
-        [-2.8973, 2.8973],
-        [-1.7628, 1.7628],
-        [-2.8973, 2.8973],
-        [-3.0718, -0.0698],
-        [-2.8973, 2.8973],
-        [-0.0175, 3.7525],
-        [-2.8973, 2.8973],
-    ]
-)
-"""(7, 2) rad; Franka Control Interface, limits for Panda."""
-SPEED_LIMITS = np.array([2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100])
-"""(7,) rad/s; Franka Control Interface, limits for Panda."""
-ACCELERATION_LIMITS = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])
-"""(7,) rad/s^2; Franka Control Interface, limits for Panda."""
+JOINT_LIMITS = np.array([_MODEL.joint(name).range for name in ARM_JOINTS])
+"""(7, 2) rad."""
+SPEED_LIMITS = _stated("speed")
+"""(7,) rad/s."""
+ACCELERATION_LIMITS = _stated("acceleration")
+"""(7,) rad/s^2."""
 SERVED = 0.9
 """Share of it for their targets: the joints overshoot by as much as 8 %."""
-FINGER_LIMITS = (0.0, 0.04)
-"""m from closed to open, each finger; Franka Hand."""
+FINGER_LIMITS = tuple(_MODEL.joint(FINGER_JOINTS[0]).range.tolist())
+"""m from closed to open, each finger."""
 
-FLANGE, FINGERTIP = 0.107, 0.1034
-"""m along the hand: from joint 7's frame to the flange, and on to the tcp; Franka Control Interface, Franka Hand."""
+FLANGE, FINGERTIP = float(_MODEL.body("hand").pos[2]), float(_MODEL.site("tcp").pos[2])
+"""m along the hand: from joint 7's frame to the flange, and on to the tcp."""
 HAND_TURN = -math.pi / 4
-"""rad about z from the flange to the hand; Franka Hand."""
-LINKS = np.array(
-    [
-        [1, 0, 0.0, 0.333],
-        [0, -1, 0.0, 0.0],
-        [0, 1, 0.0, 0.316],
-        [0, 1, 0.0825, 0.0],
-        [0, -1, -0.0825, 0.384],
-        [0, 1, 0.0, 0.0],
-        [0, 1, 0.088, 0.0],
-    ]
-)
+"""rad about z from the flange to the hand; the model has nine digits of it."""
+
+
+def _links() -> np.ndarray:
+    rows = []
+    for joint in ARM_JOINTS:
+        body, rot = _MODEL.body(int(_MODEL.joint(joint).bodyid[0])), np.zeros(9)
+        mujoco.mju_quat2Mat(rot, body.quat)
+        rot = rot.reshape(3, 3).round(9)
+        rows.append([rot[1, 1], rot[2, 1], body.pos[0], body.pos @ rot[:, 2]])
+    return np.array(rows)
+
+
+LINKS = _links()
 """(7, 4) Denavit-Hartenberg parameters after Craig, each joint's frame from the one before: cosine and sine of the tilt
-alpha, a and d in m. Franka Control Interface."""
+alpha, a and d in m. The model's bodies have these frames."""
 
 BASE_POS = np.array([0.0, 0.12, 0.175])
 """(3,) m, middle of the base's foot. The tasks take the hand from y = .4 to .92, nearly all that a Panda reaches with
