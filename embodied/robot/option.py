@@ -21,12 +21,14 @@ RobotPath = Annotated[str, tyro.conf.arg(aliases=("--robot",))]
 """The type of a config's field `robot`: a path, with a flag of its own beside `--config.robot`."""
 
 
-def keep_absolute(config: Any) -> None:
+def keep_absolute(config: Any, default: str = "") -> None:
     """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is resumed.
 
-    A name of a robot stays.
+    A name of a robot stays; that of the `default` robot becomes the empty one, as if it had not been given.
     """
-    if config.robot and config.robot not in named_robots():
+    if config.robot == default:
+        object.__setattr__(config, "robot", "")
+    elif config.robot and config.robot not in named_robots():
         object.__setattr__(config, "robot", str(Path(config.robot).resolve()))
 
 

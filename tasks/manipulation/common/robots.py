@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from xml.etree import ElementTree
 
 import jax
@@ -16,14 +15,15 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.scenes import compose, path_of
+from embodied.core.scenes import compose_text, path_of
 from embodied.errors import ModelError
-from embodied.robot import Robot
-from embodied.robot.prepared.arm import PreparedArm, arm_of
+from embodied.robot.prepared.arm import ArmModel, arm_of
+from embodied.robot.prepared.gripper import Gripper
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.objects import looks
 
+PANDA = "panda"  # the default robot
 FEWEST = 6  # joints that lead a hand to a point and keep it pointing down, its fingers opening along y
 HEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4)  # m of the base above the table's top, that are tried
 DISTANCES = np.arange(0.35, 1.0, 0.1)  # m from the base's axis to the table's middle, likewise
@@ -48,59 +48,58 @@ PLINTH: dict[str, Any] = {
 """Between the pedestal of `scenes/table.xml` and the base."""
 
 
-class TableRobot(Protocol):
-    """A robot at a table: n joints lead its hand, which points down; its fingers open along y."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableRobot(abc.ABC):
+    """A robot in its place at a table: n joints lead its hand, which points down; its fingers open along y."""
 
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """The n joints of the arm, in the order of actions."""
-        ...
-
-    @property
-    def open_fingers(self) -> Mapping[str, float]:
-        """Joint -> rad or m of the open gripper."""
-        ...
+    xml: str
+    """The robot alone."""
+    root: str
+    """Name of the base's body."""
+    joint_names: tuple[str, ...]
+    """The n joints of the arm, in the order of actions."""
+    open_fingers: Mapping[str, float]
+    """Joint -> rad or m of the open gripper."""
+    pos: np.ndarray
+    """(3,) m, where the base stands."""
+    quat: np.ndarray
+    """(4,) wxyz, how it is turned."""
 
     def compose(self, scene: str) -> mujoco.MjSpec:
         """The robot in its place in a scene."""
-        ...
+        spec = compose_text(scene, self.xml)
+        for key in spec.keys:  # they lack the things on the table
+            spec.delete(key)
+        root = spec.body(self.root)
+        root.pos, root.quat = self.pos, self.quat
+        return spec
 
+    @abc.abstractmethod
     def start(self, joints: tuple[float, ...]) -> np.ndarray:
         """(n,) rad: the hand where the Panda's is with these joints (7,)."""
-        ...
 
+    @abc.abstractmethod
     def tcp(self, joints: Array) -> Array:
         """(3,) m, world: the middle between the fingertips."""
-        ...
 
+    @abc.abstractmethod
     def follow(self, joints: Array, target: Array) -> Array:
         """Next joint targets (n,) on the way to a point (3,) m, world."""
-        ...
 
+    @abc.abstractmethod
     def opening(self, fingers: Array) -> Array:
         """(1,) of the gripper, 1 open, from the joints of `open_fingers`."""
-        ...
 
+    @abc.abstractmethod
     def controls(self, command: Array) -> Array:
         """(nu,) actuator inputs from joint targets (n,) and the gripper's effort (1,)."""
-        ...
 
 
-class SlimPanda:
-    """The Franka Panda of `panda.py` with a slim gripper on an extension; its base stands as much higher."""
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        return panda.ARM_JOINTS
-
-    @property
-    def open_fingers(self) -> Mapping[str, float]:
-        return dict.fromkeys(panda.FINGER_JOINTS, OPENED)
+class SlimPanda(TableRobot):
+    """The Panda with a slim gripper on an extension; its base stands as much higher than `panda.BASE_POS`."""
 
     def compose(self, scene: str) -> mujoco.MjSpec:
-        spec = compose_text(scene, slim_panda())
-        base = spec.body("link0")
-        base.pos, base.quat = panda.BASE_POS + RAISED, panda.BASE_QUAT
+        spec = super().compose(scene)
         looks(spec.worldbody, **PLINTH)
         return spec
 
@@ -121,7 +120,13 @@ class SlimPanda:
         return command
 
 
-def slim_panda() -> str:
+@functools.cache
+def slim_panda() -> SlimPanda:
+    fingers = dict.fromkeys(panda.FINGER_JOINTS, OPENED)
+    return SlimPanda(slim_xml(), "link0", panda.ARM_JOINTS, fingers, panda.BASE_POS + RAISED, panda.BASE_QUAT)
+
+
+def slim_xml() -> str:
     """MJCF of the Panda with the slim gripper in place of its hand."""
     arm, tool = (ElementTree.parse(path_of(file)).getroot() for file in (panda.ASSET, SLIM_GRIPPER))
     flange = next(body for body in arm.iter("body") if body.get("name") == "link7")
@@ -141,50 +146,21 @@ def slim_panda() -> str:
     return ElementTree.tostring(arm, encoding="unicode")
 
 
-def compose_text(scene: str, robot: str) -> mujoco.MjSpec:
-    """A scene with a robot that is given as MJCF text."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "robot.xml"
-        file.write_text(robot)
-        return compose(scene, str(file))
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class OwnArm:
-    """A user's arm. It stands where it reaches the task's points; its gripper's effort is a position."""
+class PlacedArm(TableRobot):
+    """An arm of a file where it reaches the task's points; its gripper's effort is a position."""
 
-    prepared: PreparedArm
     arm: Arm
     """The arm in its place."""
-    yaw: float
-    """rad by which the robot is turned."""
-    base: np.ndarray
-    """(3,) m, where the robot's own origin stands."""
+    gripper: Gripper
     limits: np.ndarray
     """(n, 2) rad or m."""
+    step: np.ndarray
+    """(n,) rad or m, the most by which each joint moves in a control step."""
     rest: np.ndarray
     """(n,) rad or m: the hand over the table's middle."""
     down: np.ndarray
     """(3, 3) world from hand: it points down and opens along y."""
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        return self.prepared.joints
-
-    @property
-    def open_fingers(self) -> Mapping[str, float]:
-        assert self.prepared.gripper is not None
-        return dict(zip(self.prepared.gripper.joints, self.prepared.gripper.open, strict=True))
-
-    def compose(self, scene: str) -> mujoco.MjSpec:
-        spec = compose_text(scene, self.prepared.xml)
-        for key in spec.keys:  # they lack the things on the table
-            spec.delete(key)
-        root = spec.body(self.prepared.root)
-        turn, quat = np.array([np.cos(self.yaw / 2), 0.0, 0.0, np.sin(self.yaw / 2)]), np.zeros(4)
-        mujoco.mju_mulQuat(quat, turn, root.quat)
-        root.pos, root.quat = self.base + about_z(self.yaw) @ root.pos, quat
-        return spec
 
     def start(self, joints: tuple[float, ...]) -> np.ndarray:
         with jax.ensure_compile_time_eval():
@@ -196,72 +172,56 @@ class OwnArm:
         return self.arm.tip_w(joints)[0]
 
     def follow(self, joints: Array, target: Array) -> Array:
-        step = self.prepared.speeds * panda.CONTROL_DT
-        return self.arm.follow(joints, target, self.down, self.rest, step, self.limits)
+        return self.arm.follow(joints, target, self.down, self.rest, self.step, self.limits)
 
     def opening(self, fingers: Array) -> Array:
-        gripper = self.prepared.gripper
-        assert gripper is not None
-        opened, closed = np.array(gripper.open), np.array(gripper.closed)
+        opened, closed = np.array(self.gripper.open), np.array(self.gripper.closed)
         return jnp.clip(jnp.mean((fingers - closed) / (opened - closed), keepdims=True), 0.0, 1.0)
 
     def controls(self, command: Array) -> Array:
         n = len(self.limits)
-        gripper = self.prepared.gripper
-        assert gripper is not None
         share = (1.0 - command[n:]) / 2
-        opened, closed = np.array(gripper.open), np.array(gripper.closed)
+        opened, closed = np.array(self.gripper.open), np.array(self.gripper.closed)
         targets = jnp.concatenate([command[:n], closed + share * (opened - closed)])
         return targets[self._places]
 
     @functools.cached_property
     def _places(self) -> np.ndarray:
         """(nu,) which of the arm's and then the gripper's joints each actuator drives."""
-        model = mujoco.MjModel.from_xml_string(self.prepared.xml)
-        assert self.prepared.gripper is not None
-        names = (*self.prepared.joints, *self.prepared.gripper.joints)
+        model = mujoco.MjModel.from_xml_string(self.xml)
+        names = (*self.joint_names, *self.gripper.joints)
         return np.array([names.index(model.actuator(index).name) for index in range(model.nu)])
 
 
-def table_robot(file: str, points: np.ndarray) -> TableRobot:
-    """The robot of a file, "" for the Panda, placed so that its hand reaches points (k, 3) m.
+def table_robot(robot: str, points: np.ndarray) -> TableRobot:
+    """A robot of a name or file, "" for the Panda, placed so that its hand reaches points (k, 3) m.
 
     Raises:
         ModelError: the file cannot be read or is not understood, is no arm of six joints or more with a gripper, or the
             arm is too short.
     """
-    if not file:
-        return SlimPanda()
-    robot, prepared = arm_of(Path(file))
-    return _own_arm(robot, prepared, tuple(map(tuple, np.round(points, 4).tolist())))
+    return placed(arm_of(robot), tuple(map(tuple, np.round(points, 4).tolist()))) if robot else slim_panda()
 
 
 @functools.lru_cache(maxsize=16)
-def _own_arm(robot: Robot, prepared: PreparedArm, points: tuple[tuple[float, ...], ...]) -> OwnArm:
-    path = robot.file
-    if prepared.gripper is None:
-        raise ModelError(f"{path} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
-    if len(prepared.joints) < FEWEST:
+def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
+    """An arm where it reaches best, of a search over heights and distances of its base."""
+    file, gripper, limits, home = model.robot.file, model.gripper, model.limits, model.home
+    if gripper is None:
+        raise ModelError(f"{file} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
+    if len(model.joints) < FEWEST:
         raise ModelError(
-            f"{path} has {len(prepared.joints)} joints before its gripper; tasks at a table need {FEWEST}, to reach "
+            f"{file} has {len(model.joints)} joints before its gripper; tasks at a table need {FEWEST}, to reach "
             "and to keep the hand pointing down; track-pose needs none"
         )
-    model = mujoco.MjModel.from_xml_string(prepared.xml)
-    return _placed(robot, prepared, Arm.of(model, prepared.joints, prepared.root, "tcp"), np.array(points))
-
-
-def _placed(robot: Robot, prepared: PreparedArm, arm: Arm, points: np.ndarray) -> OwnArm:
-    """Search heights and distances of the base for the place from which it reaches best."""
-    joints = {joint.name: joint for joint in robot.joints}
-    limits = np.array([(joints[name].low, joints[name].high) for name in prepared.joints])
-    home = np.array([joints[name].home for name in prepared.joints])
+    arm = Arm.of(model)
     with jax.ensure_compile_time_eval():
         tip, _ = arm.tip_w(jnp.asarray(home, jnp.float32))
         away = np.asarray(tip)[:2]
         yaw = _right_angle(np.pi / 2 - float(np.arctan2(away[1], away[0])))
         bases = np.array([(0.0, MIDDLE[1] - far, high) for far in DISTANCES for high in HEIGHTS])
         bases = bases[bases[:, 1] <= NEAREST]
-        wanted = np.concatenate([MIDDLE[None], points])
+        wanted = np.concatenate([MIDDLE[None], np.array(points)])
         # The base stays; the points move, so that one program serves all places.
         moved = jnp.asarray((wanted[None] - bases[:, None]).reshape(-1, 3), jnp.float32)
         tried = []
@@ -276,10 +236,26 @@ def _placed(robot: Robot, prepared: PreparedArm, arm: Arm, points: np.ndarray) -
     if worst >= MISSED:
         far = float(np.linalg.norm(wanted - base, axis=1).max())
         raise ModelError(
-            f"{robot.file}: the arm is too short, or cannot point its hand down: from the best place beside the table, "
+            f"{file}: the arm is too short, or cannot point its hand down: from the best place beside the table, "
             f"points up to {far:.2f} m from its base are {worst:.2f} m out of its reach"
         )
-    return OwnArm(prepared, arm.placed(base, about_z(yaw)), yaw, base, limits, rest, down)
+    root = mujoco.MjSpec.from_string(model.xml).body(model.robot.trunk)
+    quat = np.zeros(4)
+    mujoco.mju_mulQuat(quat, np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), root.quat)
+    return PlacedArm(
+        xml=model.xml,
+        root=root.name,
+        joint_names=model.joint_names,
+        open_fingers=dict(zip(gripper.joints, gripper.open, strict=True)),
+        pos=base + about_z(yaw) @ root.pos,
+        quat=quat,
+        arm=arm.placed(base, about_z(yaw)),
+        gripper=gripper,
+        limits=limits,
+        step=model.speeds * panda.CONTROL_DT,
+        rest=rest,
+        down=down,
+    )
 
 
 def solve(arm: Arm, limits: np.ndarray, rest: np.ndarray, down: Array, points: Array) -> tuple[Array, Array]:

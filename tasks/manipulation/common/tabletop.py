@@ -30,7 +30,7 @@ from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.objects import TOP
 from tasks.manipulation.common.rewards import FULL, distance
-from tasks.manipulation.common.robots import TableRobot, table_robot
+from tasks.manipulation.common.robots import PANDA, TableRobot, table_robot
 from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
 
 SCENE = "scenes/table.xml"
@@ -70,11 +70,11 @@ class TabletopConfig(Bounded):
     """Whether the Panda's joints keep to its maker's limits of acceleration, too: the hand then moves half as fast as
     Meta-World's, 5 mm a step at most, and later."""
     robot: RobotPath = ""
-    """MJCF or URDF file of an arm with a two-finger gripper (see docs/own_robot.md); by default the Panda's."""
+    """Name, or MJCF or URDF file, of an arm with a two-finger gripper (see docs/own_robot.md); by default panda."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        keep_absolute(self)
+        keep_absolute(self, PANDA)
         if self.arm_limits and self.robot:
             raise EmbodiedError(f"arm_limits are the Panda's; models such as '{self.robot}' name no accelerations")
 

@@ -12,7 +12,7 @@ import embodied
 from embodied.errors import EmbodiedError
 from policies.training.loading import load_policy
 from tasks.manipulation.common import robots
-from tasks.manipulation.common.robots import OwnArm
+from tasks.manipulation.common.robots import PlacedArm
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.rigid_objects.pucks import Reach
 from tests.kit.robots import fingers, quadruped, six_axes
@@ -41,7 +41,7 @@ def long_arm() -> str:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Reach:
     """`reach` with the test's arm, whose place at the table is searched for once."""
     task = Reach(TabletopConfig(robot=file_of(tmp_path_factory.mktemp("arm"), long_arm())))
-    assert isinstance(task.robot, OwnArm)
+    assert isinstance(task.robot, PlacedArm)
     return task
 
 
