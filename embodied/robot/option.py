@@ -37,7 +37,7 @@ class RobotFile:
     """Options of a task whose robot comes from a file."""
 
     robot: RobotPath = ""
-    """MJCF or URDF file of a robot of one's own (see docs/own_robot.md); by default the task's usual robot."""
+    """MJCF or URDF file of a robot (see docs/own_robot.md); by default the task's default robot."""
 
     def __post_init__(self) -> None:
         keep_absolute(self)

@@ -128,8 +128,8 @@ def _chain(robot: Robot) -> tuple[Joint, ...]:
     for joint in range(model.njnt):
         if int(model.jnt_bodyid[joint]) in above and model.joint(joint).name not in names:
             raise ModelError(
-                f"{robot.file}: joint {model.joint(joint).name!r} lies between base and tip and has no motor of "
-                f"its own; fix it, or say another tip in {NAME}"
+                f"{robot.file}: joint {model.joint(joint).name!r} lies between base and tip and has no motor; "
+                f"fix it, or say another tip in {NAME}"
             )
     return chain
 

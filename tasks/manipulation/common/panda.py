@@ -57,8 +57,6 @@ SPEED_LIMITS = _stated("speed")
 """(7,) rad/s."""
 ACCELERATION_LIMITS = _stated("acceleration")
 """(7,) rad/s^2."""
-SERVED = 0.9
-"""Share of it for their targets: the joints overshoot by as much as 8 %."""
 FINGER_LIMITS = tuple(_MODEL.joint(FINGER_JOINTS[0]).range.tolist())
 """m from closed to open, each finger."""
 
@@ -202,28 +200,6 @@ def follow(
         step = step + weight * column
     step = step / jnp.maximum(jnp.max(jnp.abs(step) / (SPEED_LIMITS * dt)), 1.0)
     return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
-
-
-@traced_once("dt")
-def eased(joints: Array, speeds: Array, wanted: Array, dt: float = CONTROL_DT) -> tuple[Array, Array]:
-    """Next joint targets on the way to `wanted` whose speeds change no faster than the joints' maker allows.
-
-    All joints' speeds go the same share of the way to the wanted ones, so that the hand's does, too. At the end of its
-    range a joint stops at once.
-
-    Args:
-        joints: `(7,)` rad, the last targets.
-        speeds: `(7,)` rad/s, how fast they moved.
-        wanted: `(7,)` rad, a step further, as of `follow`: a place further away would be passed.
-        dt: s until the next call.
-
-    Returns:
-        The next targets `(7,)` rad and how fast they move, `(7,)` rad/s.
-    """
-    change, most = (wanted - joints) / dt - speeds, SERVED * ACCELERATION_LIMITS * dt
-    speed = speeds + change * jnp.min(most / jnp.maximum(jnp.abs(change), most))
-    reached = jnp.clip(joints + speed * dt, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
-    return reached, (reached - joints) / dt
 
 
 def _chain(joints: Array, fingertip: float) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:

@@ -30,6 +30,7 @@ DISTANCES = np.arange(0.35, 1.0, 0.1)  # m from the base's axis to the table's m
 MIDDLE = np.array([0.0, 0.6, 0.2])  # m, the table's middle: where the hand rests
 NEAREST = 0.25  # m, y of the base's axis: the table begins there
 STEPS = 200  # of inverse kinematics, each at most
+SERVED = 0.9  # of the largest acceleration, for targets: the Panda's joints overshoot by as much as 8 %
 STRIDE = 0.1  # rad, or tenths of a metre
 MISSED = 0.03  # m and, times `panda.TURN_WEIGHT`, rad that a point may be out of reach, as some are out of the Panda's
 AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose counts, where all points are in reach
@@ -60,6 +61,10 @@ class TableRobot(abc.ABC):
     """The n joints of the arm, in the order of actions."""
     open_fingers: Mapping[str, float]
     """Joint -> rad or m of the open gripper."""
+    limits: np.ndarray
+    """(n, 2) rad or m."""
+    accelerations: np.ndarray
+    """(n,) rad/s^2 or m/s^2, the largest; inf where none is stated."""
     pos: np.ndarray
     """(3,) m, where the base stands."""
     quat: np.ndarray
@@ -73,6 +78,26 @@ class TableRobot(abc.ABC):
         root = spec.body(self.root)
         root.pos, root.quat = self.pos, self.quat
         return spec
+
+    def eased(self, joints: Array, speeds: Array, wanted: Array) -> tuple[Array, Array]:
+        """Next joint targets on the way to `wanted` whose speeds change no faster than `accelerations` allow.
+
+        All joints' speeds go the same share of the way to the wanted ones, so that the hand's does, too. At the end of
+        its range a joint stops at once.
+
+        Args:
+            joints: (n,) rad, the last targets.
+            speeds: (n,) rad/s, how fast they moved.
+            wanted: (n,) rad, a step further, as of `follow`: a place further away would be passed.
+
+        Returns:
+            The next targets (n,) rad and how fast they move, (n,) rad/s.
+        """
+        dt = panda.CONTROL_DT
+        change, most = (wanted - joints) / dt - speeds, SERVED * self.accelerations * dt
+        speed = speeds + change * jnp.min(most / jnp.maximum(jnp.abs(change), most))
+        reached = jnp.clip(joints + speed * dt, self.limits[:, 0], self.limits[:, 1])
+        return reached, (reached - joints) / dt
 
     @abc.abstractmethod
     def start(self, joints: tuple[float, ...]) -> np.ndarray:
@@ -122,8 +147,16 @@ class SlimPanda(TableRobot):
 
 @functools.cache
 def slim_panda() -> SlimPanda:
-    fingers = dict.fromkeys(panda.FINGER_JOINTS, OPENED)
-    return SlimPanda(slim_xml(), "link0", panda.ARM_JOINTS, fingers, panda.BASE_POS + RAISED, panda.BASE_QUAT)
+    return SlimPanda(
+        xml=slim_xml(),
+        root="link0",
+        joint_names=panda.ARM_JOINTS,
+        open_fingers=dict.fromkeys(panda.FINGER_JOINTS, OPENED),
+        limits=panda.JOINT_LIMITS,
+        accelerations=panda.ACCELERATION_LIMITS,
+        pos=panda.BASE_POS + RAISED,
+        quat=panda.BASE_QUAT,
+    )
 
 
 def slim_xml() -> str:
@@ -153,8 +186,6 @@ class PlacedArm(TableRobot):
     arm: Arm
     """The arm in its place."""
     gripper: Gripper
-    limits: np.ndarray
-    """(n, 2) rad or m."""
     step: np.ndarray
     """(n,) rad or m, the most by which each joint moves in a control step."""
     rest: np.ndarray
@@ -247,11 +278,12 @@ def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
         root=root.name,
         joint_names=model.joint_names,
         open_fingers=dict(zip(gripper.joints, gripper.open, strict=True)),
+        limits=limits,
+        accelerations=np.array([joint.acceleration for joint in model.joints]),
         pos=base + about_z(yaw) @ root.pos,
         quat=quat,
         arm=arm.placed(base, about_z(yaw)),
         gripper=gripper,
-        limits=limits,
         step=model.speeds * panda.CONTROL_DT,
         rest=rest,
         down=down,

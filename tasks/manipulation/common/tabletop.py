@@ -24,6 +24,7 @@ from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
+from embodied.robot import NAME
 from embodied.robot.option import RobotPath, keep_absolute
 from embodied.storage.bounds import Bounded, at_least
 from tasks.manipulation.common import panda
@@ -67,7 +68,7 @@ class TabletopConfig(Bounded):
     goal_seed: int = 0
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
     arm_limits: bool = False
-    """Whether the Panda's joints keep to its maker's limits of acceleration, too: the hand then moves half as fast as
+    """Whether the joints keep to their limits of acceleration (in robot.toml), too: the hand then moves half as fast as
     Meta-World's, 5 mm a step at most, and later."""
     robot: RobotPath = ""
     """Name, or MJCF or URDF file, of an arm with a two-finger gripper (see docs/own_robot.md); by default panda."""
@@ -75,8 +76,6 @@ class TabletopConfig(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         keep_absolute(self, PANDA)
-        if self.arm_limits and self.robot:
-            raise EmbodiedError(f"arm_limits are the Panda's; models such as '{self.robot}' name no accelerations")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +176,10 @@ class Tabletop(Task[TaskState], abc.ABC):
     def robot(self) -> TableRobot:
         """The arm, in its place, where its hand reaches what an episode draws."""
         corners = np.concatenate([box.corners for box in self.drawn_boxes])
-        return table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
+        robot = table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
+        if self.config.arm_limits and not np.isfinite(robot.accelerations).all():
+            raise EmbodiedError(f"arm_limits: {self.config.robot} states no accelerations; say acceleration in {NAME}")
+        return robot
 
     @property
     def drawn_boxes(self) -> tuple[Box, ...]:
@@ -262,8 +264,8 @@ class Tabletop(Task[TaskState], abc.ABC):
         The fourth is the gripper's effort: fingers close at .34 m/s times it, and press with 400 N times it, 70 N at
         most; -1 opens. The target stays in the workspace and within 5 cm of the hand; the arm follows by inverse
         kinematics (`panda.follow`), its hand pointing down. With `arm_limits` the target moves by 5 mm at most, the
-        joints keep to their maker's limits of acceleration (`panda.eased`), and the hand brakes before it is at the
-        end of the workspace.
+        joints keep to their limits of acceleration (`TableRobot.eased`), and the hand brakes before it is at the end of
+        the workspace.
         """
         del key
         tcp = world["tcp_pos"]
@@ -275,7 +277,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(distance(ahead, 0.0), 1e-6))
         target = jnp.clip(tcp + ahead, low, high)
         if self.config.arm_limits:
-            joints, speeds = panda.eased(state.joints, state.speeds, self.robot.follow(state.joints, target))
+            joints, speeds = self.robot.eased(state.joints, state.speeds, self.robot.follow(state.joints, target))
             target = self.robot.tcp(joints)
         else:
             joints, speeds = self.robot.follow(state.joints, target), state.speeds

@@ -1,4 +1,4 @@
-"""A stranger's arm, as tasks get it: it holds its home pose, its sensors mean what they say, its gripper is found."""
+"""A user's arm, as tasks get it: it holds its home pose, its sensors mean what they say, its gripper is found."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_speeds_are_the_files_and_no_more_than_tasks_ask(tmp_path: Path) -> None
 
 def test_a_joint_without_a_motor_on_the_way_to_the_tip_is_refused(tmp_path: Path) -> None:
     copied = six_axes().replace("</joint>", '<mimic joint="j1"/></joint>', 2).replace('<mimic joint="j1"/>', "", 1)
-    with pytest.raises(EmbodiedError, match=r"joint 'j2' lies between base and tip and has no motor of its own"):
+    with pytest.raises(EmbodiedError, match=r"joint 'j2' lies between base and tip and has no motor; fix it"):
         prepared(tmp_path, copied)
 
 

@@ -14,6 +14,7 @@ import pytest
 from embodied.core.scenes import load_spec
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.panda import CONTROL_DT, HAND_DOWN, HOME, JOINT_LIMITS, SPEED_LIMITS
+from tasks.manipulation.common.robots import SERVED, slim_panda
 from tests.kit.hooks import contacts_in_mjx
 
 SUBSTEPS = 2  # of 6.25 ms
@@ -25,7 +26,7 @@ CUBE = 0.02  # m, half an edge
 pytestmark = pytest.mark.filterwarnings("ignore:Attaching a spec with an empty prefix")
 
 follow = jax.jit(panda.follow)
-eased = jax.jit(panda.eased)
+eased = jax.jit(slim_panda().eased)
 tcp_poses = jax.jit(jax.vmap(panda.tcp_pose))
 
 
@@ -126,7 +127,7 @@ def test_an_eased_arm_never_exceeds_its_makers_limits_and_comes_to_rest() -> Non
 
     def move(moving, step):
         joints, speeds = moving
-        moving = jax.vmap(lambda *of: panda.eased(*of))(joints, speeds, joints + step)
+        moving = jax.vmap(slim_panda().eased)(joints, speeds, joints + step)
         return moving, moving
 
     _, (joints, speeds) = jax.jit(lambda: jax.lax.scan(move, (start, jnp.zeros_like(start)), asked))()
@@ -134,7 +135,7 @@ def test_an_eased_arm_never_exceeds_its_makers_limits_and_comes_to_rest() -> Non
     assert np.abs(np.diff(joints, axis=0) / CONTROL_DT - speeds[1:]).max() < 1e-3
     assert (np.abs(speeds) / SPEED_LIMITS).max() < 1.0
     accelerations = np.abs(np.diff(speeds, axis=0)) / CONTROL_DT / panda.ACCELERATION_LIMITS
-    assert panda.SERVED - 0.01 < accelerations.max() < panda.SERVED + 0.01, "to the limit, and no further"
+    assert SERVED - 0.01 < accelerations.max() < SERVED + 0.01, "to the limit, and no further"
     assert np.abs(speeds[-1]).max() == 0.0
 
 

@@ -17,7 +17,6 @@ from jax import Array
 
 from embodied.core.world import World
 from embodied.env.env import Env
-from embodied.errors import EmbodiedError
 from embodied.factory import make
 from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
@@ -106,8 +105,6 @@ def test_an_arm_within_its_makers_limits_accelerates_less_and_arrives_all_the_sa
     assert limited.success.any(0).all()
     assert most[0] < 1.02
     assert most[1] > 3.0
-    with pytest.raises(EmbodiedError, match=r"arm_limits are the Panda's; models such as '.*arm.urdf' name no accel"):
-        TabletopConfig(arm_limits=True, robot="arm.urdf")
 
 
 def test_the_target_stays_in_the_workspace(env: Env) -> None:
