@@ -23,60 +23,42 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from embodied.core.scenes import load_spec
 from embodied.math.tracing import traced_once
-from embodied.robot import Description
-from embodied.robot.derivation.joints import by_joint
-from embodied.storage.paths import asset
+from embodied.robot import Robot
 
 ASSET = "robots/panda/panda.xml"
-_MODEL = load_spec(ASSET).compile()
-_STATED = Description.beside(asset(ASSET))
-
-
-def _joints(kind: mujoco.mjtJoint) -> tuple[str, ...]:
-    return tuple(_MODEL.joint(joint).name for joint in range(_MODEL.njnt) if _MODEL.jnt_type[joint] == kind)
-
-
-def _stated(key: str) -> np.ndarray:
-    """(7,) of a table of `robot.toml`."""
-    numbers = by_joint(asset(ASSET), key, getattr(_STATED, key), ARM_JOINTS)
-    return np.array([numbers[joint] for joint in ARM_JOINTS])
-
-
-ARM_JOINTS = _joints(mujoco.mjtJoint.mjJNT_HINGE)
+ROBOT = Robot.load("panda")
+_JOINTS = [joint for joint in ROBOT.joints if not joint.slides]
+ARM_JOINTS = tuple(joint.name for joint in _JOINTS)
 """Names of the joints and of their position servos."""
-FINGER_JOINTS = _joints(mujoco.mjtJoint.mjJNT_SLIDE)
+FINGER_JOINTS = ("finger_joint1", "finger_joint2")
 
 CONTROL_DT = 0.0125
 """s between two actions; Meta-World's 5 steps of 2.5 ms."""
 
-JOINT_LIMITS = np.array([_MODEL.joint(name).range for name in ARM_JOINTS])
+JOINT_LIMITS = np.array([(joint.low, joint.high) for joint in _JOINTS])
 """(7, 2) rad."""
-SPEED_LIMITS = _stated("speed")
+SPEED_LIMITS = np.array([joint.speed for joint in _JOINTS])
 """(7,) rad/s."""
-ACCELERATION_LIMITS = _stated("acceleration")
+ACCELERATION_LIMITS = np.array([joint.acceleration for joint in _JOINTS])
 """(7,) rad/s^2."""
-FINGER_LIMITS = tuple(_MODEL.joint(FINGER_JOINTS[0]).range.tolist())
+FINGER_LIMITS = tuple(ROBOT.model.joint(FINGER_JOINTS[0]).range.tolist())
 """m from closed to open, each finger."""
 
-FLANGE, FINGERTIP = float(_MODEL.body("hand").pos[2]), float(_MODEL.site("tcp").pos[2])
+FLANGE, FINGERTIP = float(ROBOT.model.body("hand").pos[2]), float(ROBOT.model.site("tcp").pos[2])
 """m along the hand: from joint 7's frame to the flange, and on to the tcp."""
 HAND_TURN = -math.pi / 4
 """rad about z from the flange to the hand; the model has nine digits of it."""
 
 
-def _links() -> np.ndarray:
-    rows = []
-    for joint in ARM_JOINTS:
-        body, rot = _MODEL.body(int(_MODEL.joint(joint).bodyid[0])), np.zeros(9)
-        mujoco.mju_quat2Mat(rot, body.quat)
-        rot = rot.reshape(3, 3).round(9)
-        rows.append([rot[1, 1], rot[2, 1], body.pos[0], body.pos @ rot[:, 2]])
-    return np.array(rows)
+def _link(joint: str) -> list[float]:
+    body, rot = ROBOT.model.body(int(ROBOT.model.joint(joint).bodyid[0])), np.zeros(9)
+    mujoco.mju_quat2Mat(rot, body.quat)
+    rot = rot.reshape(3, 3).round(9)
+    return [rot[1, 1], rot[2, 1], body.pos[0], body.pos @ rot[:, 2]]
 
 
-LINKS = _links()
+LINKS = np.array([_link(joint) for joint in ARM_JOINTS])
 """(7, 4) Denavit-Hartenberg parameters after Craig, each joint's frame from the one before: cosine and sine of the tilt
 alpha, a and d in m. The model's bodies have these frames."""
 
@@ -93,8 +75,6 @@ BASE_ROT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 HAND_DOWN = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
 """(3, 3) world from hand: it points down and opens along y, the left finger to +y, as Meta-World's does."""
-HAND_ABOVE_TCP = 0.045
-"""m from the tcp up to what Meta-World observes as the hand (the sensor `hand_pos`) and moves by its actions."""
 HOME = np.array([0.0, 0.4420863, 0.0, -2.4286373, 0.0, 2.8707236, -math.pi / 4])
 """(7,) rad: tcp at (0, .6, .2), hand down, elbow upright above the line from base to hand."""
 
@@ -129,22 +109,6 @@ def tcp_pose(joints: Array, fingertip: float = FINGERTIP) -> tuple[Array, Array]
     """
     _, _, pos, axes = _chain(joints, fingertip)
     return jnp.stack(pos), jnp.stack([axis[i] for i in range(3) for axis in axes]).reshape(3, 3)
-
-
-@traced_once()
-def jacobian(joints: Array) -> Array:
-    """Geometric Jacobian: velocity of the tcp per joint velocity.
-
-    Args:
-        joints: `(7,)` rad.
-
-    Returns:
-        `(6, 7)` world frame: rows 0-2 linear velocity in m/s, rows 3-5 angular velocity in rad/s, per rad/s.
-
-    Source: Siciliano et al., "Robotics: Modelling, Planning and Control", section 3.1.
-    """
-    axes, origins, pos, _ = _chain(joints, FINGERTIP)
-    return jnp.stack([*_cross(axes, _minus(pos, origins)), *axes])
 
 
 @traced_once("dt", "fingertip")

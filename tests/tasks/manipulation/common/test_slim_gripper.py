@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.core.scenes import load_spec
+from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.robots import SLIM_GRIPPER, slim_panda, slim_xml
 from tasks.manipulation.common.tabletop import FLOORLESS, WORKSPACE
@@ -47,7 +48,7 @@ def test_its_kinematics_are_the_models() -> None:
         np.testing.assert_allclose(tcp(np.float32(joints)), data.site("tcp").xpos, atol=1e-5)
         np.testing.assert_allclose(
             data.site("hand").xpos - data.site("tcp").xpos,
-            -panda.HAND_ABOVE_TCP * data.site("tcp").xmat.reshape(3, 3)[:, 2],
+            -HAND_ABOVE_TCP * data.site("tcp").xmat.reshape(3, 3)[:, 2],
             atol=1e-6,
         )
 
