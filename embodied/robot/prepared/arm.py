@@ -64,6 +64,11 @@ class ArmModel:
         return np.array([(joint.low, joint.high) for joint in self.joints])
 
     @property
+    def accelerations(self) -> np.ndarray:
+        """(n,) rad/s^2 or m/s^2, the largest; inf where none is stated."""
+        return np.array([joint.acceleration for joint in self.joints])
+
+    @property
     def speeds(self) -> np.ndarray:
         """(n,) rad/s or m/s, as stated and at most `SPEED`."""
         return np.minimum([joint.speed for joint in self.joints], SPEED * self.unit)

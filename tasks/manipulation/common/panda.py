@@ -28,19 +28,19 @@ from embodied.robot import Robot
 
 ASSET = "robots/panda/panda.xml"
 ROBOT = Robot.load("panda")
-_JOINTS = [joint for joint in ROBOT.joints if not joint.slides]
-ARM_JOINTS = tuple(joint.name for joint in _JOINTS)
+JOINTS = tuple(joint for joint in ROBOT.joints if not joint.slides)
+ARM_JOINTS = tuple(joint.name for joint in JOINTS)
 """Names of the joints and of their position servos."""
 FINGER_JOINTS = ("finger_joint1", "finger_joint2")
 
 CONTROL_DT = 0.0125
 """s between two actions; Meta-World's 5 steps of 2.5 ms."""
 
-JOINT_LIMITS = np.array([(joint.low, joint.high) for joint in _JOINTS])
+JOINT_LIMITS = np.array([(joint.low, joint.high) for joint in JOINTS])
 """(7, 2) rad."""
-SPEED_LIMITS = np.array([joint.speed for joint in _JOINTS])
+SPEED_LIMITS = np.array([joint.speed for joint in JOINTS])
 """(7,) rad/s."""
-ACCELERATION_LIMITS = np.array([joint.acceleration for joint in _JOINTS])
+ACCELERATION_LIMITS = np.array([joint.acceleration for joint in JOINTS])
 """(7,) rad/s^2."""
 FINGER_LIMITS = tuple(ROBOT.model.joint(FINGER_JOINTS[0]).range.tolist())
 """m from closed to open, each finger."""

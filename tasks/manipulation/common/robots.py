@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -37,7 +36,7 @@ AWAY = 0.02  # m: how much a radian between a point's joints and the rest pose c
 
 SLIM_GRIPPER = "robots/panda/slim_gripper.xml"
 REACH = 0.1834  # m from the flange to the tcp; slim_gripper.xml
-OPENED = 0.044  # m, each finger; slim_gripper.xml
+CLOSED, OPENED = 0.009, 0.044  # m, each finger; slim_gripper.xml
 RAISED = np.array([0.0, 0.0, REACH - panda.FINGERTIP])  # m, the base: so the joints move as with Franka's hand
 CLAWS, SPREAD = 0.011, 0.1  # m: what Meta-World shows is the gap and its claws' 11 mm, in tenths of a metre
 PLINTH: dict[str, Any] = {
@@ -53,34 +52,28 @@ PLINTH: dict[str, Any] = {
 class TableRobot(abc.ABC):
     """A robot in its place at a table: n joints lead its hand, which points down; its fingers open along y."""
 
-    xml: str
-    """The robot alone."""
-    root: str
-    """Name of the base's body."""
-    joint_names: tuple[str, ...]
-    """The n joints of the arm, in the order of actions."""
-    open_fingers: Mapping[str, float]
-    """Joint -> rad or m of the open gripper."""
-    limits: np.ndarray
-    """(n, 2) rad or m."""
-    accelerations: np.ndarray
-    """(n,) rad/s^2 or m/s^2, the largest; inf where none is stated."""
+    model: ArmModel
     pos: np.ndarray
     """(3,) m, where the base stands."""
     quat: np.ndarray
     """(4,) wxyz, how it is turned."""
 
+    @property
+    def gripper(self) -> Gripper:
+        assert self.model.gripper is not None
+        return self.model.gripper
+
     def compose(self, scene: str) -> mujoco.MjSpec:
         """The robot in its place in a scene."""
-        spec = compose_text(scene, self.xml)
+        spec = compose_text(scene, self.model.xml)
         for key in spec.keys:  # they lack the things on the table
             spec.delete(key)
-        root = spec.body(self.root)
+        root = spec.body(self.model.robot.trunk)
         root.pos, root.quat = self.pos, self.quat
         return spec
 
     def eased(self, joints: Array, speeds: Array, wanted: Array) -> tuple[Array, Array]:
-        """Next joint targets on the way to `wanted` whose speeds change no faster than `accelerations` allow.
+        """Next joint targets on the way to `wanted` whose speeds change no faster than its accelerations allow.
 
         All joints' speeds go the same share of the way to the wanted ones, so that the hand's does, too. At the end of
         its range a joint stops at once.
@@ -93,10 +86,10 @@ class TableRobot(abc.ABC):
         Returns:
             The next targets (n,) rad and how fast they move, (n,) rad/s.
         """
-        dt = panda.CONTROL_DT
-        change, most = (wanted - joints) / dt - speeds, SERVED * self.accelerations * dt
+        dt, limits = panda.CONTROL_DT, self.model.limits
+        change, most = (wanted - joints) / dt - speeds, SERVED * self.model.accelerations * dt
         speed = speeds + change * jnp.min(most / jnp.maximum(jnp.abs(change), most))
-        reached = jnp.clip(joints + speed * dt, self.limits[:, 0], self.limits[:, 1])
+        reached = jnp.clip(joints + speed * dt, limits[:, 0], limits[:, 1])
         return reached, (reached - joints) / dt
 
     @abc.abstractmethod
@@ -113,7 +106,7 @@ class TableRobot(abc.ABC):
 
     @abc.abstractmethod
     def opening(self, fingers: Array) -> Array:
-        """(1,) of the gripper, 1 open, from the joints of `open_fingers`."""
+        """(1,) of the gripper, 1 open, from its joints."""
 
     @abc.abstractmethod
     def controls(self, command: Array) -> Array:
@@ -147,16 +140,16 @@ class SlimPanda(TableRobot):
 
 @functools.cache
 def slim_panda() -> SlimPanda:
-    return SlimPanda(
-        xml=slim_xml(),
-        root="link0",
-        joint_names=panda.ARM_JOINTS,
-        open_fingers=dict.fromkeys(panda.FINGER_JOINTS, OPENED),
-        limits=panda.JOINT_LIMITS,
-        accelerations=panda.ACCELERATION_LIMITS,
-        pos=panda.BASE_POS + RAISED,
-        quat=panda.BASE_QUAT,
+    gripper = Gripper(
+        joints=panda.FINGER_JOINTS,
+        open=(OPENED, OPENED),
+        closed=(CLOSED, CLOSED),
+        sides=("left_finger", "right_finger"),
+        tcp=np.array([0.0, 0.0, REACH]),
+        axes=np.eye(3),
     )
+    model = ArmModel(panda.ROBOT, slim_xml(), panda.JOINTS, gripper)
+    return SlimPanda(model, panda.BASE_POS + RAISED, panda.BASE_QUAT)
 
 
 def slim_xml() -> str:
@@ -185,9 +178,6 @@ class PlacedArm(TableRobot):
 
     arm: Arm
     """The arm in its place."""
-    gripper: Gripper
-    step: np.ndarray
-    """(n,) rad or m, the most by which each joint moves in a control step."""
     rest: np.ndarray
     """(n,) rad or m: the hand over the table's middle."""
     down: np.ndarray
@@ -196,21 +186,22 @@ class PlacedArm(TableRobot):
     def start(self, joints: tuple[float, ...]) -> np.ndarray:
         with jax.ensure_compile_time_eval():
             point = panda.tcp_pose(jnp.asarray(joints, jnp.float32))[0]
-            found = jax.jit(functools.partial(solve, self.arm, self.limits, self.rest))(self.down, point[None])
+            found = jax.jit(functools.partial(solve, self.arm, self.model.limits, self.rest))(self.down, point[None])
             return np.asarray(found[0][0])
 
     def tcp(self, joints: Array) -> Array:
         return self.arm.tip_w(joints)[0]
 
     def follow(self, joints: Array, target: Array) -> Array:
-        return self.arm.follow(joints, target, self.down, self.rest, self.step, self.limits)
+        step = self.model.speeds * panda.CONTROL_DT
+        return self.arm.follow(joints, target, self.down, self.rest, step, self.model.limits)
 
     def opening(self, fingers: Array) -> Array:
         opened, closed = np.array(self.gripper.open), np.array(self.gripper.closed)
         return jnp.clip(jnp.mean((fingers - closed) / (opened - closed), keepdims=True), 0.0, 1.0)
 
     def controls(self, command: Array) -> Array:
-        n = len(self.limits)
+        n = len(self.model.joints)
         share = (1.0 - command[n:]) / 2
         opened, closed = np.array(self.gripper.open), np.array(self.gripper.closed)
         targets = jnp.concatenate([command[:n], closed + share * (opened - closed)])
@@ -219,8 +210,8 @@ class PlacedArm(TableRobot):
     @functools.cached_property
     def _places(self) -> np.ndarray:
         """(nu,) which of the arm's and then the gripper's joints each actuator drives."""
-        model = mujoco.MjModel.from_xml_string(self.xml)
-        names = (*self.joint_names, *self.gripper.joints)
+        model = mujoco.MjModel.from_xml_string(self.model.xml)
+        names = (*self.model.joint_names, *self.gripper.joints)
         return np.array([names.index(model.actuator(index).name) for index in range(model.nu)])
 
 
@@ -237,8 +228,8 @@ def table_robot(robot: str, points: np.ndarray) -> TableRobot:
 @functools.lru_cache(maxsize=16)
 def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
     """An arm where it reaches best, of a search over heights and distances of its base."""
-    file, gripper, limits, home = model.robot.file, model.gripper, model.limits, model.home
-    if gripper is None:
+    file, limits, home = model.robot.file, model.limits, model.home
+    if model.gripper is None:
         raise ModelError(f"{file} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
     if len(model.joints) < FEWEST:
         raise ModelError(
@@ -273,21 +264,8 @@ def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
     root = mujoco.MjSpec.from_string(model.xml).body(model.robot.trunk)
     quat = np.zeros(4)
     mujoco.mju_mulQuat(quat, np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), root.quat)
-    return PlacedArm(
-        xml=model.xml,
-        root=root.name,
-        joint_names=model.joint_names,
-        open_fingers=dict(zip(gripper.joints, gripper.open, strict=True)),
-        limits=limits,
-        accelerations=np.array([joint.acceleration for joint in model.joints]),
-        pos=base + about_z(yaw) @ root.pos,
-        quat=quat,
-        arm=arm.placed(base, about_z(yaw)),
-        gripper=gripper,
-        step=model.speeds * panda.CONTROL_DT,
-        rest=rest,
-        down=down,
-    )
+    pos, arm = base + about_z(yaw) @ root.pos, arm.placed(base, about_z(yaw))
+    return PlacedArm(model, pos, quat, arm, rest, down)
 
 
 def solve(arm: Arm, limits: np.ndarray, rest: np.ndarray, down: Array, points: Array) -> tuple[Array, Array]:

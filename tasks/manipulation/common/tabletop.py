@@ -177,7 +177,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         """The arm, in its place, where its hand reaches what an episode draws."""
         corners = np.concatenate([box.corners for box in self.drawn_boxes])
         robot = table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
-        if self.config.arm_limits and not np.isfinite(robot.accelerations).all():
+        if self.config.arm_limits and not np.isfinite(robot.model.accelerations).all():
             raise EmbodiedError(f"arm_limits: {self.config.robot} states no accelerations; say acceleration in {NAME}")
         return robot
 
@@ -237,9 +237,9 @@ class Tabletop(Task[TaskState], abc.ABC):
         """An episode that begins with everything in its place, the hand open and at rest."""
         model = self.model
         qpos = jnp.asarray(model.qpos0, jnp.float32)
-        robot = self.robot
+        robot, gripper = self.robot, self.robot.gripper
         arm = jnp.asarray(self.start_joints, jnp.float32)
-        hand = {**dict(zip(robot.joint_names, arm, strict=True)), **robot.open_fingers}
+        hand = dict(zip((*robot.model.joint_names, *gripper.joints), (*arm, *gripper.open), strict=True))
         for name, value in {**hand, **placement.joints}.items():
             first, value = model.joint(name).qposadr[0], jnp.atleast_1d(jnp.asarray(value, jnp.float32))
             qpos = qpos.at[first : first + len(value)].set(value)
@@ -296,7 +296,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     def seen(self, world: World) -> Array:
         """(18) what one step shows, see `observe`."""
         robot = self.robot
-        opening = robot.opening(jnp.stack([world.qpos[place] for place in self._places(tuple(robot.open_fingers))]))
+        opening = robot.opening(jnp.stack([world.qpos[place] for place in self._places(robot.gripper.joints)]))
         known = "object2_pos" in world.layout.names
         second = (world["object2_pos"], world["object2_quat"]) if known else (jnp.zeros(7),)
         return jnp.concatenate([world["hand_pos"], opening, world["object1_pos"], world["object1_quat"], *second])
@@ -324,7 +324,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         }
         hidden = {"joint_pos": world.qpos, "joint_vel": world.qvel}
         goal = jnp.zeros(3) if self.config.hide_goal else state.goal
-        arm = jnp.stack([world.qpos[place] for place in self._places(self.robot.joint_names)])
+        arm = jnp.stack([world.qpos[place] for place in self._places(self.robot.model.joint_names)])
         return {
             "policy": {**shown, "goal": goal},
             "critic": {**shown, "goal": state.goal, **hidden},

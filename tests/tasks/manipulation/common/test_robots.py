@@ -80,10 +80,14 @@ def test_limits_of_acceleration_are_those_that_are_stated(reach: Reach) -> None:
     limited = Reach(dataclasses.replace(reach.config, arm_limits=True))
     with pytest.raises(EmbodiedError, match=r"arm_limits: .*arm.urdf states no accelerations; say acceleration in"):
         _ = limited.robot
-    robot = dataclasses.replace(reach.robot, accelerations=np.linspace(2.0, 12.0, 6))
+    most = np.linspace(2.0, 12.0, 6)
+    joints = [
+        dataclasses.replace(joint, acceleration=top) for joint, top in zip(reach.robot.model.joints, most, strict=True)
+    ]
+    robot = dataclasses.replace(reach.robot, model=dataclasses.replace(reach.robot.model, joints=tuple(joints)))
     still = jnp.asarray(reach.start_joints, jnp.float32)
     _, speeds = jitted(robot.eased)(still, jnp.zeros(6), still + jnp.array([0.02, -0.02, 0.01, 0.0, 0.03, 0.02]))
-    shares = np.abs(speeds) / CONTROL_DT / robot.accelerations
+    shares = np.abs(speeds) / CONTROL_DT / most
     assert shares.max() == pytest.approx(robots.SERVED, abs=0.01), "to the limit, and no further"
 
 
