@@ -18,6 +18,7 @@ from tasks.manipulation.common.panda import CONTROL_DT
 from tasks.manipulation.common.robots import PlacedArm
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.rigid_objects.pucks import Reach
+from tasks.manipulation.track_pose import TrackPoseConfig
 from tests.kit.robots import fingers, quadruped, six_axes
 from tests.kit.scripts import solved
 from tests.kit.tabletop import begun, played, tabletop
@@ -74,6 +75,11 @@ def test_arms_of_other_makers_push_and_carry(name: str, task: str) -> None:
     folder = Path(pytest.importorskip("pybullet_data").getDataPath())
     env = embodied.make(f"manipulation/{task}", 16, engine="mujoco", robot=str(folder / name))
     assert solved(env, load_policy("expert", env), 499).all()
+
+
+def test_the_name_of_the_default_robot_is_the_default() -> None:
+    assert TabletopConfig(robot="panda") == TabletopConfig()
+    assert TrackPoseConfig(robot="panda") == TrackPoseConfig()
 
 
 def test_limits_of_acceleration_are_those_that_are_stated(reach: Reach) -> None:
