@@ -1,4 +1,4 @@
-"""From the model file of an arm of your own to a policy that reaches, in fewer than 15 lines.
+"""From an arm's model file to a policy that reaches, in fewer than 15 lines.
 
     python examples/own_arm.py my_arm.urdf
     python examples/own_arm.py                  # with a small arm of ours, whose file it writes

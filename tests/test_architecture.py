@@ -107,6 +107,8 @@ FINDS = {
     "the ONNX writer": ("sim2real/graphs/to_onnx.py", "build"),
     "the safety chain": ("sim2real/deployment/safety.py", "Safety"),
     "the LeRobot writer": ("embodied/datasets/writer.py", "DatasetWriter"),
+    "the robot of a table task": ("tasks/manipulation/common/robots.py", "TableRobot"),
+    "the model of an arm": ("embodied/robot/prepared/arm.py", "arm_model"),
     "the scripted expert of drawer-open": ("tasks/manipulation/articulated/drawers.py", "DrawerOpen.script"),
     "the planner of grasps": ("tasks/grasping/planner/planner.py", "Planner"),
     "MJX's contact limits": ("embodied/engines/mjx/buffers.py", "room_for"),

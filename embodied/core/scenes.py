@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -40,6 +41,14 @@ def compose(scene: str | Path, *robots: str | Path) -> mujoco.MjSpec:
         return mujoco.MjSpec.from_string(f"<mujoco model={quoteattr(name)}>{includes}</mujoco>")
     except ValueError as error:
         raise ModelError(f"{name} is not a model that MuJoCo can read: {one_line(error)}") from None
+
+
+def compose_text(scene: str | Path, robot: str) -> mujoco.MjSpec:
+    """A scene with a robot that is given as MJCF text."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "robot.xml"
+        file.write_text(robot)
+        return compose(scene, file)
 
 
 def path_of(file: str | Path) -> Path:

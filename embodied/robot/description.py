@@ -45,6 +45,10 @@ class Description:
     """Joint -> damping of its position servo, N m s/rad or N s/m."""
     effort: dict[str, float] = dataclasses.field(default_factory=dict)
     """Joint -> largest torque N m, or force N."""
+    speed: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Joint -> largest speed rad/s, or m/s."""
+    acceleration: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Joint -> largest acceleration rad/s^2, or m/s^2."""
     rotors: tuple[str | Vector, ...] = ()
     """Multirotors: bodies or sites, or places in m in the trunk's frame, all of one kind."""
     rotor_axes: tuple[Vector, ...] = ()
@@ -110,6 +114,8 @@ COMMENTS = {
     "kp": "N m/rad (N/m), stiffness of the position servos",
     "kv": "N m s/rad (N s/m), their damping",
     "effort": "N m (N), the most that a joint gives",
+    "speed": "rad/s (m/s), the fastest that a joint moves",
+    "acceleration": "rad/s^2 (m/s^2), the most that a joint speeds up or slows down",
     "rotors": "bodies or sites, or places in m in the trunk's frame",
     "rotor_axes": "where each rotor pushes, in the trunk's frame",
     "spin": "1 turns counter-clockwise seen from where the rotor pushes, -1 clockwise",
@@ -119,7 +125,7 @@ COMMENTS = {
     "rotor_lag": "s, time constant of a rotor's speed",
     "drag": "N s/m of air drag along x, y, z",
 }
-TABLES = ("home", "kp", "kv", "effort")
+TABLES = ("home", "kp", "kv", "effort", "speed", "acceleration")
 LISTS = ("joints", "feet")
 LARGEST = 1e6  # of any number
 

@@ -21,12 +21,14 @@ RobotPath = Annotated[str, tyro.conf.arg(aliases=("--robot",))]
 """The type of a config's field `robot`: a path, with a flag of its own beside `--config.robot`."""
 
 
-def keep_absolute(config: Any) -> None:
+def keep_absolute(config: Any, default: str = "") -> None:
     """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is resumed.
 
-    A name of a robot stays.
+    A name of a robot stays; that of the `default` robot becomes the empty one, as if it had not been given.
     """
-    if config.robot and config.robot not in named_robots():
+    if config.robot == default:
+        object.__setattr__(config, "robot", "")
+    elif config.robot and config.robot not in named_robots():
         object.__setattr__(config, "robot", str(Path(config.robot).resolve()))
 
 
@@ -35,7 +37,7 @@ class RobotFile:
     """Options of a task whose robot comes from a file."""
 
     robot: RobotPath = ""
-    """MJCF or URDF file of a robot of one's own (see docs/own_robot.md); by default the task's usual robot."""
+    """MJCF or URDF file of a robot (see docs/own_robot.md); by default the task's default robot."""
 
     def __post_init__(self) -> None:
         keep_absolute(self)

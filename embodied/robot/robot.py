@@ -105,6 +105,8 @@ class Robot:
             kp={joint.name: joint.servo.kp for joint in self.joints},
             kv={joint.name: joint.servo.kv for joint in self.joints},
             effort={joint.name: joint.servo.effort for joint in self.joints},
+            speed={joint.name: joint.speed for joint in self.joints if np.isfinite(joint.speed)},
+            acceleration={joint.name: joint.acceleration for joint in self.joints if np.isfinite(joint.acceleration)},
             **self._rotors_said(),
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from embodied.robot import Kind, Robot
 from embodied.robot.files import read_model
-from embodied.robot.prepared.arm import prepare_arm
+from embodied.robot.prepared.arm import arm_model
 from embodied.robot.prepared.legged import prepare_legged
 
 
@@ -30,7 +30,7 @@ def _legged(robot: Robot) -> mujoco.MjSpec:
 
 def _arm(robot: Robot) -> mujoco.MjSpec:
     """As the tasks of arms have it, whose motors hold the weight."""
-    return mujoco.MjSpec.from_string(prepare_arm(robot).xml)
+    return mujoco.MjSpec.from_string(arm_model(robot).xml)
 
 
 def _with_servos(robot: Robot) -> mujoco.MjSpec:

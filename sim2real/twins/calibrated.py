@@ -178,8 +178,8 @@ class CalibratedLegs(CalibratedJoints):
         return self.robot.joint_names
 
 
-class CalibratedOwnArm(CalibratedJoints):
-    """A user's arm; fingers that were in the log have no place in its state."""
+class CalibratedTrackPose(CalibratedJoints):
+    """An arm of any model; fingers that were in the log have no place in its state."""
 
     @property
     def robot_name(self) -> str:  # type: ignore[override]
@@ -229,6 +229,6 @@ KINDS: Mapping[type[Task[Any]], type[Calibrated]] = {
     LeggedTask: CalibratedLegs,
     Hover: CalibratedHover,
     Tabletop: CalibratedArm,
-    TrackPose: CalibratedOwnArm,
+    TrackPose: CalibratedTrackPose,
 }
 """Kind of task -> its wrapper."""

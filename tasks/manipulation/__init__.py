@@ -5,7 +5,7 @@ from tasks.manipulation import benchmarks
 
 ENGINES = ("mujoco", "mjx", "pybullet", "brax")
 # In Bullet, the gripper of an arm that was derived from its file has a damped finger, and a driven one geared to it.
-OWN_ARM_ENGINES = ("mujoco", "mjx", "brax")
+TRACK_POSE_ENGINES = ("mujoco", "mjx", "brax")
 
 TASKS = {
     "rigid_objects.pucks": (
@@ -124,8 +124,8 @@ def register(registry: Registry) -> None:
         TaskEntry(
             name="manipulation/track-pose",
             target="tasks.manipulation.track_pose:TrackPose",
-            summary="An arm of one's own, from its MJCF or URDF file, brings its tip to poses in the air.",
-            engines=OWN_ARM_ENGINES,
+            summary="An arm, from its MJCF or URDF file, brings its tip to poses in the air.",
+            engines=TRACK_POSE_ENGINES,
             training="tasks.manipulation.training:TRACK_POSE",
         )
     )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import jax
@@ -18,7 +16,7 @@ from jax import Array
 from embodied.core import randomization
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Term
-from embodied.core.scenes import compose
+from embodied.core.scenes import compose_text
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
@@ -26,22 +24,19 @@ from embodied.math.rotations import matrix_from_quat, quat_from_matrix, rotation
 from embodied.math.sampling import between
 from embodied.parts.latency import Latency
 from embodied.parts.sensing import EncoderBias, ObservationNoise
-from embodied.robot import Robot
 from embodied.robot.option import RobotPath, keep_absolute
-from embodied.robot.prepared.arm import PreparedArm, arm_of
+from embodied.robot.prepared.arm import ArmModel, arm_of
 from embodied.storage.bounds import POSITIVE, Bounded, BoundError
-from embodied.storage.paths import asset
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.poses import Poses, reachable
 from tasks.manipulation.common.rewards import distance
 
-PANDA = "robots/panda/panda.xml"  # the default robot
+PANDA = "panda"  # the default robot
 FLOOR = "scenes/floor.xml"
 GOALS = 4096  # poses that goals are drawn from
 INSIDE = 0.7  # of the range of actions: goals lie no further
 TRAVEL = 0.85  # s in which a joint can move as far as by an action of 1: from one goal to another, 1.4 times as far,
 # within 1.2 s
-SLIDE = 0.1  # m of a slide that stand for a radian
 TURNS_OR_SLIDES = "rad, of a slide a tenth in m"
 NEAR, CLOSE, FINE = 0.3, 0.06, 0.015  # m of error at which the three terms of the reward's nearness are 1/e
 PER_RADIAN = 0.1  # m: what a radian of error counts in them, where the turn counts
@@ -106,7 +101,7 @@ class TrackPoseConfig(Bounded):
     """Options of `manipulation/track-pose`."""
 
     robot: RobotPath = ""
-    """MJCF or URDF file of an arm (see docs/own_robot.md); by default the Panda's."""
+    """Name, or MJCF or URDF file, of an arm (see docs/own_robot.md); by default panda."""
     orientation: bool = False
     """Whether the tip's turn counts, too."""
     goal_seconds: float = 2.0
@@ -130,7 +125,7 @@ class TrackPoseConfig(Bounded):
         super().__post_init__()
         if self.goal_seconds < TrackPose.timing.control_dt:
             raise BoundError(f"goal_seconds={self.goal_seconds} must be at least {TrackPose.timing.control_dt}")
-        keep_absolute(self)
+        keep_absolute(self, PANDA)
 
 
 @jax.tree_util.register_dataclass
@@ -188,26 +183,20 @@ class TrackPose(Task[TaskState]):
             ModelError: the file cannot be read or is not understood, or it is no arm that can hold itself.
         """
         super().__init__(config, changes)
-        file = Path(self.config.robot) if self.config.robot else asset(PANDA)
-        robot, self.prepared = arm_of(file)
-        names = self.prepared.joints
-        self.joint_names, self.action_size = names, len(names)
-        joints = {joint.name: joint for joint in robot.joints}
-        chosen = [joints[name] for name in names]
-        self.unit = np.array([SLIDE if joint.slides else 1.0 for joint in chosen])
-        self.home = np.array([joint.home for joint in chosen])
-        self.limits = np.array([(joint.low, joint.high) for joint in chosen])
-        self.effort = np.array([joint.servo.effort for joint in chosen])
-        self.scale = np.minimum(self.config.action_scale * self.unit, TRAVEL * self.prepared.speeds)
-        self.max_step = self.prepared.speeds * self.timing.control_dt
+        self.robot = robot = arm_of(self.config.robot or PANDA)
+        self.joint_names, self.action_size = robot.joint_names, len(robot.joints)
+        self.unit, self.home, self.limits = robot.unit, robot.home, robot.limits
+        self.effort = np.array([joint.servo.effort for joint in robot.joints])
+        self.scale = np.minimum(self.config.action_scale * self.unit, TRAVEL * robot.speeds)
+        self.max_step = robot.speeds * self.timing.control_dt
         low = np.maximum(self.home - INSIDE * self.scale, self.limits[:, 0])
         high = np.minimum(self.home + INSIDE * self.scale, self.limits[:, 1])
-        self.poses = poses_of(robot, self.prepared, tuple(low.tolist()), tuple(high.tolist()))
+        self.poses = poses_of(robot, tuple(low.tolist()), tuple(high.tolist()))
         model = self.model
-        self.arm = Arm.of(model, names, self.prepared.root, "tcp")
-        self.qpos = np.array([int(model.joint(name).qposadr[0]) for name in names])
-        self.qvel = np.array([int(model.joint(name).dofadr[0]) for name in names])
-        self.actuators = np.array([int(model.actuator(name).id) for name in names])
+        self.arm = Arm.of(robot)
+        self.qpos = np.array([int(model.joint(name).qposadr[0]) for name in self.joint_names])
+        self.qvel = np.array([int(model.joint(name).dofadr[0]) for name in self.joint_names])
+        self.actuators = np.array([int(model.actuator(name).id) for name in self.joint_names])
         self.home_qpos, self.home_ctrl = model.key("home").qpos.copy(), model.key("home").ctrl.copy()
         self.goal_pos = ((self.poses.pos - self.arm.base_pos) @ self.arm.base_rot).astype(np.float32)
         self.goal_rot = np.einsum("ji,kjl->kil", self.arm.base_rot, self.poses.rot).astype(np.float32)
@@ -220,10 +209,7 @@ class TrackPose(Task[TaskState]):
         return {name: self.timing.control_dt * weight for name, weight in weights.items()}
 
     def build_spec(self) -> mujoco.MjSpec:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "robot.xml"
-            file.write_text(self.prepared.xml)
-            spec = compose(FLOOR, str(file))
+        spec = compose_text(FLOOR, self.robot.xml)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         spec.option.iterations = 4
         spec.option.ls_iterations = 6
@@ -429,6 +415,6 @@ def looking(eye: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=8)
-def poses_of(robot: Robot, arm: PreparedArm, low: tuple[float, ...], high: tuple[float, ...]) -> Poses:
+def poses_of(robot: ArmModel, low: tuple[float, ...], high: tuple[float, ...]) -> Poses:
     """`reachable`, cached."""
-    return reachable(robot, arm, np.array(low), np.array(high), GOALS)
+    return reachable(robot, np.array(low), np.array(high), GOALS)

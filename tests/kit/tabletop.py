@@ -269,7 +269,7 @@ def robots_own(task: Any, world: World) -> World:
     absent, known = np.zeros((len(world.qpos), 4), np.float32), world.layout.names
     parts = [world[name] if name in known else absent[:, :size] for name, size in zip(names, sizes, strict=True)]
     layout = SensorLayout(names, tuple(np.cumsum((0, *sizes[:-1])).tolist()), sizes)
-    joints = len(task.start_joints) + len(task.robot.open_fingers)
+    joints = len(task.start_joints) + len(task.robot.gripper.joints)
     sensed: Any = np.concatenate(parts, 1)
     return World(world.time, world.qpos[:, :joints], world.qvel[:, :joints], sensed, layout)
 

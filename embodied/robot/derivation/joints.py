@@ -13,7 +13,8 @@ import numpy as np
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.servos import Rule, Servo, effort_of, servo_for
 from embodied.robot.description import NAME, Description
-from embodied.robot.files import ModelFile, driven_joints
+from embodied.robot.files import ModelFile, content, driven_joints
+from embodied.robot.files.xml import parse
 from embodied.robot.tree import Limb, Tree, lowest_point
 
 
@@ -32,6 +33,10 @@ class Joint:
     """The position servo that drives it in our tasks."""
     home: float
     """rad or m, in the home pose."""
+    speed: float
+    """rad/s or m/s, the fastest that it moves; inf where neither file nor description states it."""
+    acceleration: float
+    """rad/s^2 or m/s^2, likewise."""
 
 
 def followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
@@ -73,7 +78,7 @@ def joints_of(
         tree: What is actuated.
         data: In the home pose.
         angles: (n,) rad or m, the home pose.
-        said: Of which `kp`, `kv` and `effort` count.
+        said: Of which the tables of joints count.
         rule: By which servos are derived.
         least: Joint -> N m/rad that it has at least.
 
@@ -82,7 +87,10 @@ def joints_of(
     """
     model = tree.model
     names = [model.joint(joint).name for joint in tree.joints]
-    kps, kvs, efforts = (by_joint(path, key, getattr(said, key), names) for key in ("kp", "kv", "effort"))
+    kps, kvs, efforts, speeds, accelerations = (
+        by_joint(path, key, getattr(said, key), names) for key in ("kp", "kv", "effort", "speed", "acceleration")
+    )
+    speeds = _urdf_speeds(path) | speeds
     inertia = np.zeros((model.nv, model.nv))
     mujoco.mj_fullM(model, data, inertia)
     joints = []
@@ -101,8 +109,23 @@ def joints_of(
         derived = servo_for(effort, inertia_there, armature, slides, rule, least.get(joint, 0.0))
         servo = Servo(kps.get(name, kp or derived.kp), kvs.get(name, kv or derived.kv), effort, derived.armature)
         low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.inf, np.inf)
-        joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle)))
+        most = speeds.get(name, np.inf), accelerations.get(name, np.inf)
+        joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle), *most))
     return tuple(joints)
+
+
+def _urdf_speeds(path: Path) -> dict[str, float]:
+    """Joint -> `velocity` of its limit in a URDF file, where it is a positive number."""
+    speeds = {}
+    for joint in parse(path, content(path)).findall("joint"):
+        limit = joint.find("limit")
+        try:
+            speed = float("" if limit is None else limit.get("velocity", ""))
+        except ValueError:
+            continue
+        if 0 < speed < np.inf:
+            speeds[joint.get("name", "")] = speed
+    return speeds
 
 
 def by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:

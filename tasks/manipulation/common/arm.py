@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +17,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from embodied.robot.prepared.arm import ArmModel
 from tasks.manipulation.common import panda
 
 
@@ -43,18 +43,19 @@ class Arm:
     """(3,) m, the base in the world."""
 
     @classmethod
-    def of(cls, model: mujoco.MjModel, joints: Sequence[str], root: str, tip: str) -> Arm:
-        """The chain of named joints (in the order of actions) between the body `root` and the site `tip`."""
+    def of(cls, arm: ArmModel) -> Arm:
+        """The chain from an arm's base to its tip."""
+        model, joints = mujoco.MjModel.from_xml_string(arm.xml), arm.joint_names
         data = mujoco.MjData(model)
         data.qpos[:] = model.qpos0
         data.qpos[[int(model.joint(name).qposadr[0]) for name in joints]] = 0.0
         mujoco.mj_kinematics(model, data)
         ids = np.array([model.joint(name).id for name in joints])
         order = np.argsort(ids, kind="stable")  # bodies, and so joints, are numbered from the base outwards
-        base = _pose(data.body(root).xmat, data.body(root).xpos)
+        base = _pose(data.body(arm.robot.trunk).xmat, data.body(arm.robot.trunk).xpos)
         frames = [base] + [_frame(data.xaxis[joint], data.xanchor[joint]) for joint in ids[order]]
         steps = [np.linalg.solve(before, after) for before, after in itertools.pairwise(frames)]
-        end = np.linalg.solve(frames[-1], _pose(data.site(tip).xmat, data.site(tip).xpos))
+        end = np.linalg.solve(frames[-1], _pose(data.site("tcp").xmat, data.site("tcp").xpos))
         return cls(
             order=order,
             rotations=np.array([step[:3, :3] for step in steps]),

@@ -18,60 +18,49 @@ from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from embodied.math.tracing import traced_once
+from embodied.robot import Robot
 
 ASSET = "robots/panda/panda.xml"
-ARM_JOINTS = tuple(f"joint{i}" for i in range(1, 8))
+ROBOT = Robot.load("panda")
+JOINTS = tuple(joint for joint in ROBOT.joints if not joint.slides)
+ARM_JOINTS = tuple(joint.name for joint in JOINTS)
 """Names of the joints and of their position servos."""
 FINGER_JOINTS = ("finger_joint1", "finger_joint2")
-GRIPPER = "gripper"
-"""Name of the gripper's motor: 1 closes with 70 N per finger, -1 opens."""
 
 CONTROL_DT = 0.0125
 """s between two actions; Meta-World's 5 steps of 2.5 ms."""
 
-JOINT_LIMITS = np.array(
-    [
-        [-2.8973, 2.8973],
-        [-1.7628, 1.7628],
-        [-2.8973, 2.8973],
-        [-3.0718, -0.0698],
-        [-2.8973, 2.8973],
-        [-0.0175, 3.7525],
-        [-2.8973, 2.8973],
-    ]
-)
-"""(7, 2) rad; Franka Control Interface, limits for Panda."""
-SPEED_LIMITS = np.array([2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100])
-"""(7,) rad/s; Franka Control Interface, limits for Panda."""
-ACCELERATION_LIMITS = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])
-"""(7,) rad/s^2; Franka Control Interface, limits for Panda."""
-SERVED = 0.9
-"""Share of it for their targets: the joints overshoot by as much as 8 %."""
-FINGER_LIMITS = (0.0, 0.04)
-"""m from closed to open, each finger; Franka Hand."""
+JOINT_LIMITS = np.array([(joint.low, joint.high) for joint in JOINTS])
+"""(7, 2) rad."""
+SPEED_LIMITS = np.array([joint.speed for joint in JOINTS])
+"""(7,) rad/s."""
+ACCELERATION_LIMITS = np.array([joint.acceleration for joint in JOINTS])
+"""(7,) rad/s^2."""
+FINGER_LIMITS = tuple(ROBOT.model.joint(FINGER_JOINTS[0]).range.tolist())
+"""m from closed to open, each finger."""
 
-FLANGE, FINGERTIP = 0.107, 0.1034
-"""m along the hand: from joint 7's frame to the flange, and on to the tcp; Franka Control Interface, Franka Hand."""
+FLANGE, FINGERTIP = float(ROBOT.model.body("hand").pos[2]), float(ROBOT.model.site("tcp").pos[2])
+"""m along the hand: from joint 7's frame to the flange, and on to the tcp."""
 HAND_TURN = -math.pi / 4
-"""rad about z from the flange to the hand; Franka Hand."""
-LINKS = np.array(
-    [
-        [1, 0, 0.0, 0.333],
-        [0, -1, 0.0, 0.0],
-        [0, 1, 0.0, 0.316],
-        [0, 1, 0.0825, 0.0],
-        [0, -1, -0.0825, 0.384],
-        [0, 1, 0.0, 0.0],
-        [0, 1, 0.088, 0.0],
-    ]
-)
+"""rad about z from the flange to the hand; the model has nine digits of it."""
+
+
+def _link(joint: str) -> list[float]:
+    body, rot = ROBOT.model.body(int(ROBOT.model.joint(joint).bodyid[0])), np.zeros(9)
+    mujoco.mju_quat2Mat(rot, body.quat)
+    rot = rot.reshape(3, 3).round(9)
+    return [rot[1, 1], rot[2, 1], body.pos[0], body.pos @ rot[:, 2]]
+
+
+LINKS = np.array([_link(joint) for joint in ARM_JOINTS])
 """(7, 4) Denavit-Hartenberg parameters after Craig, each joint's frame from the one before: cosine and sine of the tilt
-alpha, a and d in m. Franka Control Interface."""
+alpha, a and d in m. The model's bodies have these frames."""
 
 BASE_POS = np.array([0.0, 0.12, 0.175])
 """(3,) m, middle of the base's foot. The tasks take the hand from y = .4 to .92, nearly all that a Panda reaches with
@@ -86,8 +75,6 @@ BASE_ROT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 HAND_DOWN = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]])
 """(3, 3) world from hand: it points down and opens along y, the left finger to +y, as Meta-World's does."""
-HAND_ABOVE_TCP = 0.045
-"""m from the tcp up to what Meta-World observes as the hand (the sensor `hand_pos`) and moves by its actions."""
 HOME = np.array([0.0, 0.4420863, 0.0, -2.4286373, 0.0, 2.8707236, -math.pi / 4])
 """(7,) rad: tcp at (0, .6, .2), hand down, elbow upright above the line from base to hand."""
 
@@ -122,22 +109,6 @@ def tcp_pose(joints: Array, fingertip: float = FINGERTIP) -> tuple[Array, Array]
     """
     _, _, pos, axes = _chain(joints, fingertip)
     return jnp.stack(pos), jnp.stack([axis[i] for i in range(3) for axis in axes]).reshape(3, 3)
-
-
-@traced_once()
-def jacobian(joints: Array) -> Array:
-    """Geometric Jacobian: velocity of the tcp per joint velocity.
-
-    Args:
-        joints: `(7,)` rad.
-
-    Returns:
-        `(6, 7)` world frame: rows 0-2 linear velocity in m/s, rows 3-5 angular velocity in rad/s, per rad/s.
-
-    Source: Siciliano et al., "Robotics: Modelling, Planning and Control", section 3.1.
-    """
-    axes, origins, pos, _ = _chain(joints, FINGERTIP)
-    return jnp.stack([*_cross(axes, _minus(pos, origins)), *axes])
 
 
 @traced_once("dt", "fingertip")
@@ -193,28 +164,6 @@ def follow(
         step = step + weight * column
     step = step / jnp.maximum(jnp.max(jnp.abs(step) / (SPEED_LIMITS * dt)), 1.0)
     return jnp.clip(joints + step, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
-
-
-@traced_once("dt")
-def eased(joints: Array, speeds: Array, wanted: Array, dt: float = CONTROL_DT) -> tuple[Array, Array]:
-    """Next joint targets on the way to `wanted` whose speeds change no faster than the joints' maker allows.
-
-    All joints' speeds go the same share of the way to the wanted ones, so that the hand's does, too. At the end of its
-    range a joint stops at once.
-
-    Args:
-        joints: `(7,)` rad, the last targets.
-        speeds: `(7,)` rad/s, how fast they moved.
-        wanted: `(7,)` rad, a step further, as of `follow`: a place further away would be passed.
-        dt: s until the next call.
-
-    Returns:
-        The next targets `(7,)` rad and how fast they move, `(7,)` rad/s.
-    """
-    change, most = (wanted - joints) / dt - speeds, SERVED * ACCELERATION_LIMITS * dt
-    speed = speeds + change * jnp.min(most / jnp.maximum(jnp.abs(change), most))
-    reached = jnp.clip(joints + speed * dt, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
-    return reached, (reached - joints) / dt
 
 
 def _chain(joints: Array, fingertip: float) -> tuple[Vector, Vector, Vector, tuple[Vector, Vector, Vector]]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from embodied.core.scenes import compile_spec
 from embodied.errors import ModelError
-from embodied.robot import NAME, Robot
-from embodied.robot.files import read_model
-from embodied.robot.prepared.arm import PreparedArm
-from embodied.robot.prepared.legged import clear
+from embodied.robot import NAME
+from embodied.robot.prepared.arm import ArmModel, bare_spec
 
 USUAL = 0.5  # of all poses: bodies that touch in more are neighbours, whose shapes overlap
 LOWEST = 0.05  # m of the tip above the ground
@@ -35,20 +32,20 @@ class Poses:
     """(k, 3, 3) world from tip."""
 
 
-def reachable(robot: Robot, arm: PreparedArm, low: np.ndarray, high: np.ndarray, count: int) -> Poses:
+def reachable(arm: ArmModel, low: np.ndarray, high: np.ndarray, count: int) -> Poses:
     """`count` poses with joints between two ends (n,), ahead of the arm and above the ground; the same every time.
 
     Raises:
         ModelError: hardly any pose is free of contact.
     """
-    scene = _scene(robot, arm)
+    scene = _scene(arm)
     ours = mujoco.MjModel.from_xml_string(arm.xml)
     data, free = mujoco.MjData(ours), mujoco.MjData(scene)
-    places, theirs = ([int(model.joint(name).qposadr[0]) for name in arm.joints] for model in (ours, scene))
-    home, rest = ours.key("home").qpos.copy(), robot.home
+    places, theirs = ([int(model.joint(name).qposadr[0]) for name in arm.joint_names] for model in (ours, scene))
+    home, rest = ours.key("home").qpos.copy(), arm.robot.home
     data.qpos[:] = home
     mujoco.mj_kinematics(ours, data)
-    foot = data.joint(min(arm.joints, key=lambda name: int(ours.joint(name).id))).xanchor[:2].copy()
+    foot = data.joint(min(arm.joint_names, key=lambda name: int(ours.joint(name).id))).xanchor[:2].copy()
     ahead = np.arctan2(*(data.site("tcp").xpos[:2] - foot)[::-1])
     rng = np.random.default_rng(0)
     joints, pos, rot, touching = [], [], [], []
@@ -72,18 +69,16 @@ def reachable(robot: Robot, arm: PreparedArm, low: np.ndarray, high: np.ndarray,
             chosen = np.flatnonzero(kept)[:count]
             return Poses(np.array(joints)[chosen], np.array(pos)[chosen], np.array(rot)[chosen])
     raise ModelError(
-        f"{robot.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the ground, and "
-        f"touch nothing; expected {count}: say another home in {NAME}, with the tip in the middle of its reach"
+        f"{arm.robot.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the ground, "
+        f"and touch nothing; expected {count}: say another home in {NAME}, with the tip in the middle of its reach"
     )
 
 
-def _scene(robot: Robot, arm: PreparedArm) -> mujoco.MjModel:
+def _scene(arm: ArmModel) -> mujoco.MjModel:
     """The arm with the shapes of its own file, which meet each other, on a floor."""
-    spec = read_model(robot.file, robot.collision).spec
-    clear(spec)
-    if not Path(spec.meshdir or "").is_absolute():
-        spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
-    spec.body(arm.root).pos = mujoco.MjSpec.from_string(arm.xml).body(arm.root).pos
+    spec = bare_spec(arm.robot)
+    root = arm.robot.trunk
+    spec.body(root).pos = mujoco.MjSpec.from_string(arm.xml).body(root).pos
     for geom in spec.geoms:
         geom.contype = geom.conaffinity = int(bool(geom.contype or geom.conaffinity))
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=1)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from tasks.manipulation.common.panda import HAND_ABOVE_TCP
+from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 
 T = TypeVar("T")
 

@@ -24,13 +24,14 @@ from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.errors import EmbodiedError
+from embodied.robot import NAME
 from embodied.robot.option import RobotPath, keep_absolute
 from embodied.storage.bounds import Bounded, at_least
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.objects import TOP
 from tasks.manipulation.common.rewards import FULL, distance
-from tasks.manipulation.common.robots import TableRobot, table_robot
+from tasks.manipulation.common.robots import PANDA, TableRobot, table_robot
 from tasks.manipulation.common.skills import STEP, Aim, Seen, steer
 
 SCENE = "scenes/table.xml"
@@ -67,16 +68,14 @@ class TabletopConfig(Bounded):
     goal_seed: int = 0
     """Which ones: those with which `Env.reset(goal_seed)` begins in environments 0, 1, 2 ..."""
     arm_limits: bool = False
-    """Whether the Panda's joints keep to its maker's limits of acceleration, too: the hand then moves half as fast as
+    """Whether the joints keep to their limits of acceleration (in robot.toml), too: the hand then moves half as fast as
     Meta-World's, 5 mm a step at most, and later."""
     robot: RobotPath = ""
-    """MJCF or URDF file of an arm with a two-finger gripper (see docs/own_robot.md); by default the Panda's."""
+    """Name, or MJCF or URDF file, of an arm with a two-finger gripper (see docs/own_robot.md); by default panda."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        keep_absolute(self)
-        if self.arm_limits and self.robot:
-            raise EmbodiedError(f"arm_limits are the Panda's; models such as '{self.robot}' name no accelerations")
+        keep_absolute(self, PANDA)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +176,10 @@ class Tabletop(Task[TaskState], abc.ABC):
     def robot(self) -> TableRobot:
         """The arm, in its place, where its hand reaches what an episode draws."""
         corners = np.concatenate([box.corners for box in self.drawn_boxes])
-        return table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
+        robot = table_robot(self.config.robot, np.maximum(corners, [-np.inf, -np.inf, REACHED_LOW]))
+        if self.config.arm_limits and not np.isfinite(robot.model.accelerations).all():
+            raise EmbodiedError(f"arm_limits: {self.config.robot} states no accelerations; say acceleration in {NAME}")
+        return robot
 
     @property
     def drawn_boxes(self) -> tuple[Box, ...]:
@@ -235,9 +237,9 @@ class Tabletop(Task[TaskState], abc.ABC):
         """An episode that begins with everything in its place, the hand open and at rest."""
         model = self.model
         qpos = jnp.asarray(model.qpos0, jnp.float32)
-        robot = self.robot
+        robot, gripper = self.robot, self.robot.gripper
         arm = jnp.asarray(self.start_joints, jnp.float32)
-        hand = {**dict(zip(robot.joint_names, arm, strict=True)), **robot.open_fingers}
+        hand = dict(zip((*robot.model.joint_names, *gripper.joints), (*arm, *gripper.open), strict=True))
         for name, value in {**hand, **placement.joints}.items():
             first, value = model.joint(name).qposadr[0], jnp.atleast_1d(jnp.asarray(value, jnp.float32))
             qpos = qpos.at[first : first + len(value)].set(value)
@@ -262,8 +264,8 @@ class Tabletop(Task[TaskState], abc.ABC):
         The fourth is the gripper's effort: fingers close at .34 m/s times it, and press with 400 N times it, 70 N at
         most; -1 opens. The target stays in the workspace and within 5 cm of the hand; the arm follows by inverse
         kinematics (`panda.follow`), its hand pointing down. With `arm_limits` the target moves by 5 mm at most, the
-        joints keep to their maker's limits of acceleration (`panda.eased`), and the hand brakes before it is at the
-        end of the workspace.
+        joints keep to their limits of acceleration (`TableRobot.eased`), and the hand brakes before it is at the end of
+        the workspace.
         """
         del key
         tcp = world["tcp_pos"]
@@ -275,7 +277,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         ahead = ahead * jnp.minimum(1.0, LEAD / jnp.maximum(distance(ahead, 0.0), 1e-6))
         target = jnp.clip(tcp + ahead, low, high)
         if self.config.arm_limits:
-            joints, speeds = panda.eased(state.joints, state.speeds, self.robot.follow(state.joints, target))
+            joints, speeds = self.robot.eased(state.joints, state.speeds, self.robot.follow(state.joints, target))
             target = self.robot.tcp(joints)
         else:
             joints, speeds = self.robot.follow(state.joints, target), state.speeds
@@ -294,7 +296,7 @@ class Tabletop(Task[TaskState], abc.ABC):
     def seen(self, world: World) -> Array:
         """(18) what one step shows, see `observe`."""
         robot = self.robot
-        opening = robot.opening(jnp.stack([world.qpos[place] for place in self._places(tuple(robot.open_fingers))]))
+        opening = robot.opening(jnp.stack([world.qpos[place] for place in self._places(robot.gripper.joints)]))
         known = "object2_pos" in world.layout.names
         second = (world["object2_pos"], world["object2_quat"]) if known else (jnp.zeros(7),)
         return jnp.concatenate([world["hand_pos"], opening, world["object1_pos"], world["object1_quat"], *second])
@@ -322,7 +324,7 @@ class Tabletop(Task[TaskState], abc.ABC):
         }
         hidden = {"joint_pos": world.qpos, "joint_vel": world.qvel}
         goal = jnp.zeros(3) if self.config.hide_goal else state.goal
-        arm = jnp.stack([world.qpos[place] for place in self._places(self.robot.joint_names)])
+        arm = jnp.stack([world.qpos[place] for place in self._places(self.robot.model.joint_names)])
         return {
             "policy": {**shown, "goal": goal},
             "critic": {**shown, "goal": state.goal, **hidden},

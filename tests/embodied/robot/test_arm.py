@@ -1,4 +1,4 @@
-"""A stranger's arm, as tasks get it: it holds its home pose, its sensors mean what they say, its gripper is found."""
+"""A user's arm, as tasks get it: it holds its home pose, its sensors mean what they say, its gripper is found."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Robot
-from embodied.robot.prepared.arm import PreparedArm, prepare_arm
+from embodied.robot.prepared.arm import ArmModel, arm_model
 from embodied.storage.paths import asset
 from tests.kit.robots import LINK, SHAPE, arm, fingers, joint, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def prepared(folder: Path, urdf: str, said: str = "") -> tuple[Robot, PreparedArm]:
+def prepared(folder: Path, urdf: str, said: str = "") -> tuple[Robot, ArmModel]:
     (folder / "arm.urdf").write_text(urdf)
     if said:
         (folder / NAME).write_text(said)
     robot = Robot.load(folder / "arm.urdf")
-    return robot, prepare_arm(robot)
+    return robot, arm_model(robot)
 
 
-def at_home(arm: PreparedArm) -> tuple[mujoco.MjModel, mujoco.MjData]:
+def at_home(arm: ArmModel) -> tuple[mujoco.MjModel, mujoco.MjData]:
     model = mujoco.MjModel.from_xml_string(arm.xml)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     data = mujoco.MjData(model)
@@ -41,7 +41,7 @@ def test_an_arm_holds_its_home_pose_by_its_motors(tmp_path: Path) -> None:
     while data.time < 2.0:
         mujoco.mj_step(model, data)
     np.testing.assert_allclose(data.qpos, begin, atol=1e-3)
-    weights = [data.sensor(f"{name}_torque").data[0] for name in arm.joints]
+    weights = [data.sensor(f"{name}_torque").data[0] for name in arm.joint_names]
     np.testing.assert_allclose(weights, data.qfrc_bias, atol=0.05)
     assert np.abs(weights).max() > 5.0  # N m
 
@@ -71,7 +71,7 @@ def test_what_is_no_arm_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_the_middle_between_two_fingers_is_found(tmp_path: Path, mimic: bool) -> None:
     robot, arm = prepared(tmp_path, six_axes(fingers(mimic=mimic)))
     assert robot.tip == "link6"
-    assert arm.joints == tuple(f"j{index}" for index in range(1, 7))
+    assert arm.joint_names == tuple(f"j{index}" for index in range(1, 7))
     gripper = arm.gripper
     assert gripper is not None
     assert gripper.joints == (("fa",) if mimic else ("fa", "fb"))
@@ -101,19 +101,19 @@ def test_one_jaw_closes_on_a_fixed_one(tmp_path: Path) -> None:
     assert arm.gripper is not None
     assert arm.gripper.joints == ("gripper",)
     assert arm.gripper.open == (-0.8,)
-    assert arm.joints == tuple(f"j{index}" for index in range(1, 7))
+    assert arm.joint_names == tuple(f"j{index}" for index in range(1, 7))
 
 
 def test_the_pandas_own_numbers_are_found() -> None:
     """Against what `panda.xml` states: the tcp 103.4 mm along the hand, fingers along y, 3000 N m/rad in joint 1."""
     file = asset("robots/panda/panda.xml")
-    arm = prepare_arm(Robot.load(file))
+    arm = arm_model(Robot.load(file))
     assert arm.gripper is not None
     np.testing.assert_allclose(arm.gripper.tcp, [0, 0, 0.1034], atol=0.003)
     np.testing.assert_allclose(arm.gripper.axes, np.eye(3), atol=1e-9)
     original = mujoco.MjModel.from_xml_path(str(file))
     model, _ = at_home(arm)
-    for name in arm.joints:
+    for name in arm.joint_names:
         np.testing.assert_allclose(model.actuator(name).gainprm, original.actuator(name).gainprm)
         np.testing.assert_allclose(model.actuator(name).forcerange, original.actuator(name).forcerange)
     assert model.body("link0").pos[2] == pytest.approx(0.0, abs=1e-6)
@@ -133,11 +133,10 @@ def test_speeds_are_the_files_and_no_more_than_tasks_ask(tmp_path: Path) -> None
 
 def test_a_joint_without_a_motor_on_the_way_to_the_tip_is_refused(tmp_path: Path) -> None:
     copied = six_axes().replace("</joint>", '<mimic joint="j1"/></joint>', 2).replace('<mimic joint="j1"/>', "", 1)
-    with pytest.raises(EmbodiedError, match=r"joint 'j2' lies between base and tip and has no motor of its own"):
+    with pytest.raises(EmbodiedError, match=r"joint 'j2' lies between base and tip and has no motor; fix it"):
         prepared(tmp_path, copied)
 
 
 def test_plain_arms_without_a_hand_have_no_gripper(tmp_path: Path) -> None:
     _, made = prepared(tmp_path, arm(joints=5))
     assert made.gripper is None
-    assert made.fingers == ()

@@ -55,6 +55,16 @@ def test_servos_grow_with_the_motors(written: Path, scale: float) -> None:
 
 
 @pytest.mark.usefixtures("any_pose")
+def test_top_speeds_are_the_files_and_the_descriptions_before(written: Path) -> None:
+    written.write_text(arm(joints=3).replace('velocity="10"', 'velocity="fast"', 1))
+    assert [part.speed for part in Robot.load(written).joints] == [np.inf, 10, 10]
+    stated = Robot.load(written, Description(speed={"j[23]": 4.0}, acceleration={"j1": 7.0}))
+    assert [part.speed for part in stated.joints] == [np.inf, 4, 4]
+    assert [part.acceleration for part in stated.joints] == [7, np.inf, np.inf]
+    assert stated.description().speed == {"j2": 4.0, "j3": 4.0}
+
+
+@pytest.mark.usefixtures("any_pose")
 def test_an_arm_reaches_with_what_carries_its_fingers(written: Path) -> None:
     fingers = "".join(
         LINK.format(name=f"finger{side}", mass=0.05, shape="")

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 from embodied.core.scenes import load_spec
+from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.panda import CONTROL_DT, HAND_DOWN, HOME, JOINT_LIMITS, SPEED_LIMITS
+from tasks.manipulation.common.robots import SERVED, slim_panda
 from tests.kit.hooks import contacts_in_mjx
 
 SUBSTEPS = 2  # of 6.25 ms
 FAR = np.array([0.3, -0.8, 0.1, 0.2, 1.0, -0.4, 0.2])  # rad/s
+LIMITS = {"joint2": (-1.7628, 1.7628), "joint4": (-3.0718, -0.0698), "joint6": (-0.0175, 3.7525)}  # rad
 OPEN, CLOSED = -1.0, 1.0
 CUBE = 0.02  # m, half an edge
 
@@ -25,7 +28,7 @@ CUBE = 0.02  # m, half an edge
 pytestmark = pytest.mark.filterwarnings("ignore:Attaching a spec with an empty prefix")
 
 follow = jax.jit(panda.follow)
-eased = jax.jit(panda.eased)
+eased = jax.jit(slim_panda().eased)
 tcp_poses = jax.jit(jax.vmap(panda.tcp_pose))
 
 
@@ -126,7 +129,7 @@ def test_an_eased_arm_never_exceeds_its_makers_limits_and_comes_to_rest() -> Non
 
     def move(moving, step):
         joints, speeds = moving
-        moving = jax.vmap(lambda *of: panda.eased(*of))(joints, speeds, joints + step)
+        moving = jax.vmap(slim_panda().eased)(joints, speeds, joints + step)
         return moving, moving
 
     _, (joints, speeds) = jax.jit(lambda: jax.lax.scan(move, (start, jnp.zeros_like(start)), asked))()
@@ -134,7 +137,7 @@ def test_an_eased_arm_never_exceeds_its_makers_limits_and_comes_to_rest() -> Non
     assert np.abs(np.diff(joints, axis=0) / CONTROL_DT - speeds[1:]).max() < 1e-3
     assert (np.abs(speeds) / SPEED_LIMITS).max() < 1.0
     accelerations = np.abs(np.diff(speeds, axis=0)) / CONTROL_DT / panda.ACCELERATION_LIMITS
-    assert panda.SERVED - 0.01 < accelerations.max() < panda.SERVED + 0.01, "to the limit, and no further"
+    assert SERVED - 0.01 < accelerations.max() < SERVED + 0.01, "to the limit, and no further"
     assert np.abs(speeds[-1]).max() == 0.0
 
 
@@ -161,13 +164,15 @@ def test_constants_of_the_model_are_the_published_ones() -> None:
     for i, name in enumerate(panda.ARM_JOINTS):
         joint, actuator = model().joint(name), model().actuator(name)
         torque = 87 if i < 4 else 12  # N m
-        np.testing.assert_allclose(joint.range, JOINT_LIMITS[i])
+        np.testing.assert_allclose(joint.range, LIMITS.get(name, (-2.8973, 2.8973)))
         np.testing.assert_allclose(actuator.ctrlrange, JOINT_LIMITS[i])
         np.testing.assert_allclose(actuator.forcerange, (-torque, torque))
         assert actuator.gainprm[0] == -actuator.biasprm[1] == (3000, 3000, 3000, 2500, 2500, 2000, 2000)[i]
         assert -actuator.biasprm[2] / actuator.gainprm[0] == pytest.approx(0.05), "one lag for all joints"
     for name in panda.FINGER_JOINTS:
-        np.testing.assert_allclose(model().joint(name).range, panda.FINGER_LIMITS)
+        np.testing.assert_allclose(model().joint(name).range, (0.0, 0.04))
+    np.testing.assert_allclose(SPEED_LIMITS, [2.175] * 4 + [2.61] * 3)
+    np.testing.assert_allclose(panda.ACCELERATION_LIMITS, [15, 7.5, 10, 12.5, 15, 20, 20])
 
 
 def test_collision_shapes_meet_objects_and_not_each_other() -> None:
@@ -204,29 +209,13 @@ def test_kinematics_agree_with_mujoco() -> None:
         np.testing.assert_allclose(rot[i], data.site("tcp").xmat.reshape(3, 3), atol=1e-5)
 
 
-def test_jacobian_agrees_with_finite_differences_and_mujoco() -> None:
-    joints = random_joints(20, seed=1).astype(np.float32)
-    ours = np.asarray(jax.jit(jax.vmap(panda.jacobian))(joints))
-    step = 1e-2
-    plus, minus = (poses((joints[:, None] + sign * step * np.eye(7)).reshape(-1, 7))[0] for sign in (1, -1))
-    slopes = ((plus - minus) / (2 * step)).reshape(20, 7, 3)
-    np.testing.assert_allclose(ours[:, :3], slopes.transpose(0, 2, 1), atol=2e-4)
-    data, linear, angular = mujoco.MjData(model()), np.zeros((3, model().nv)), np.zeros((3, model().nv))
-    for i in range(len(joints)):
-        data.qpos[:7] = joints[i]
-        mujoco.mj_kinematics(model(), data)
-        mujoco.mj_comPos(model(), data)
-        mujoco.mj_jacSite(model(), data, linear, angular, model().site("tcp").id)
-        np.testing.assert_allclose(ours[i], np.concatenate([linear, angular])[:, :7], atol=1e-5)
-
-
 def test_home_holds_the_hand_down_and_open_where_tasks_begin() -> None:
     pos, rot = (part[0] for part in poses(np.array([HOME])))
     np.testing.assert_allclose(pos, (0, 0.6, 0.2), atol=1e-6)
     np.testing.assert_allclose(rot, HAND_DOWN, atol=1e-6)
     data = Arm().data
     np.testing.assert_allclose(data.sensor("tcp_pos").data, (0, 0.6, 0.2), atol=1e-6)
-    np.testing.assert_allclose(data.sensor("hand_pos").data, (0, 0.6, 0.2 + panda.HAND_ABOVE_TCP), atol=1e-6)
+    np.testing.assert_allclose(data.sensor("hand_pos").data, (0, 0.6, 0.2 + HAND_ABOVE_TCP), atol=1e-6)
     left, right = data.sensor("left_pad_pos").data, data.sensor("right_pad_pos").data
     np.testing.assert_allclose(left - right, (0, 0.095, 0), atol=1e-6)  # Meta-World's: .0943 apart along y
     np.testing.assert_allclose((left + right) / 2, (0, 0.6, 0.2), atol=1e-6)

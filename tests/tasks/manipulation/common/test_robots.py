@@ -1,10 +1,12 @@
-"""Table tasks with other people's arms."""
+"""Table tasks with arms from a file."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,12 +14,15 @@ import embodied
 from embodied.errors import EmbodiedError
 from policies.training.loading import load_policy
 from tasks.manipulation.common import robots
-from tasks.manipulation.common.robots import OwnArm
+from tasks.manipulation.common.panda import CONTROL_DT
+from tasks.manipulation.common.robots import PlacedArm
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tasks.manipulation.rigid_objects.pucks import Reach
+from tasks.manipulation.track_pose import TrackPoseConfig
 from tests.kit.robots import fingers, quadruped, six_axes
 from tests.kit.scripts import solved
 from tests.kit.tabletop import begun, played, tabletop
+from tests.kit.worlds import jitted
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -38,44 +43,64 @@ def long_arm() -> str:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Reach:
+def reach(tmp_path_factory: pytest.TempPathFactory) -> Reach:
     """`reach` with the test's arm, whose place at the table is searched for once."""
     task = Reach(TabletopConfig(robot=file_of(tmp_path_factory.mktemp("arm"), long_arm())))
-    assert isinstance(task.robot, OwnArm)
+    assert isinstance(task.robot, PlacedArm)
     return task
 
 
-def test_the_scripts_of_reach_solve_it_with_another_arm(own: Reach) -> None:
-    assert own.observation_terms["policy"] == tabletop("reach").observation_terms["policy"]
-    _, start, data = begun(own, 0)
+def test_the_scripts_of_reach_solve_it_with_another_arm(reach: Reach) -> None:
+    assert reach.observation_terms["policy"] == tabletop("reach").observation_terms["policy"]
+    _, start, data = begun(reach, 0)
     np.testing.assert_allclose(
         data.sensor("hand_pos").data, [0, 0.6, 0.195], atol=0.01
     )  # where the Panda's hand begins
-    assert float(own.robot.opening(start.qpos[6:8])[0]) == pytest.approx(1.0, abs=0.01)
-    assert played(own, 100).success.any(0).all()
+    assert float(reach.robot.opening(start.qpos[6:8])[0]) == pytest.approx(1.0, abs=0.01)
+    assert played(reach, 100).success.any(0).all()
 
 
-def test_the_gripper_closes_and_opens(own: Reach) -> None:
+def test_the_gripper_closes_and_opens(reach: Reach) -> None:
     actions = np.zeros((160, 4, 4), np.float32)
     actions[:, :, 3] = np.repeat([1.0, -1.0], 80)[:, None]
-    fingers = played(own, 160, actions).worlds.qpos[:, 0, 6:8]
+    fingers = played(reach, 160, actions).worlds.qpos[:, 0, 6:8]
     for after, opening in ((79, 0.0), (159, 1.0)):
-        assert float(own.robot.opening(fingers[after])[0]) == pytest.approx(opening, abs=0.03)
+        assert float(reach.robot.opening(fingers[after])[0]) == pytest.approx(opening, abs=0.03)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["franka_panda/panda.urdf", "xarm/xarm6_with_gripper.urdf"])
 @pytest.mark.parametrize("task", ["push", "pick-place"])
-def test_strangers_push_and_carry(name: str, task: str) -> None:
+def test_arms_of_other_makers_push_and_carry(name: str, task: str) -> None:
     folder = Path(pytest.importorskip("pybullet_data").getDataPath())
     env = embodied.make(f"manipulation/{task}", 16, engine="mujoco", robot=str(folder / name))
     assert solved(env, load_policy("expert", env), 499).all()
 
 
+def test_the_name_of_the_default_robot_is_the_default() -> None:
+    assert TabletopConfig(robot="panda") == TabletopConfig()
+    assert TrackPoseConfig(robot="panda") == TrackPoseConfig()
+
+
+def test_limits_of_acceleration_are_those_that_are_stated(reach: Reach) -> None:
+    limited = Reach(dataclasses.replace(reach.config, arm_limits=True))
+    with pytest.raises(EmbodiedError, match=r"arm_limits: .*arm.urdf states no accelerations; say acceleration in"):
+        _ = limited.robot
+    most = np.linspace(2.0, 12.0, 6)
+    joints = [
+        dataclasses.replace(joint, acceleration=top) for joint, top in zip(reach.robot.model.joints, most, strict=True)
+    ]
+    robot = dataclasses.replace(reach.robot, model=dataclasses.replace(reach.robot.model, joints=tuple(joints)))
+    still = jnp.asarray(reach.start_joints, jnp.float32)
+    _, speeds = jitted(robot.eased)(still, jnp.zeros(6), still + jnp.array([0.02, -0.02, 0.01, 0.0, 0.03, 0.02]))
+    shares = np.abs(speeds) / CONTROL_DT / most
+    assert shares.max() == pytest.approx(robots.SERVED, abs=0.01), "to the limit, and no further"
+
+
 def test_an_arm_that_reaches_too_little_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From every place that is tried it misses some point by 4 cm."""
 
-    def missing(arm: Any, limits: Any, rest: Any, down: Reach, points: Any) -> tuple[Any, Any]:
+    def missing(arm: Any, limits: Any, rest: Any, dreach: Reach, points: Any) -> tuple[Any, Any]:
         return np.zeros((len(points), len(rest))), np.where(np.arange(len(points)) % 7 == 0, 0.04, 0.0)
 
     monkeypatch.setattr(robots, "solve", missing)

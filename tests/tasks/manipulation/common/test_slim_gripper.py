@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from embodied.core.scenes import load_spec
+from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 from tasks.manipulation.common import panda
-from tasks.manipulation.common.robots import SLIM_GRIPPER, SlimPanda, slim_panda
+from tasks.manipulation.common.robots import SLIM_GRIPPER, slim_panda, slim_xml
 from tasks.manipulation.common.tabletop import FLOORLESS, WORKSPACE
 from tests.kit.tabletop import played, tabletop
 from tests.kit.worlds import jitted
@@ -21,7 +22,7 @@ CONTACT = 0.018  # m between Meta-World's pads when they are closed
 
 
 def model() -> mujoco.MjModel:
-    return mujoco.MjModel.from_xml_string(slim_panda())
+    return mujoco.MjModel.from_xml_string(slim_xml())
 
 
 def test_it_takes_the_hands_place_with_its_names() -> None:
@@ -36,7 +37,7 @@ def test_it_takes_the_hands_place_with_its_names() -> None:
 
 def test_its_kinematics_are_the_models() -> None:
     """With the hand down, and tilted, the tcp is where MuJoCo has it; the base stands higher by the extension."""
-    robot, rng = SlimPanda(), np.random.default_rng(0)
+    robot, rng = slim_panda(), np.random.default_rng(0)
     tcp = jitted(robot.tcp)
     scene = robot.compose("scenes/table.xml").compile()
     data = mujoco.MjData(scene)
@@ -47,7 +48,7 @@ def test_its_kinematics_are_the_models() -> None:
         np.testing.assert_allclose(tcp(np.float32(joints)), data.site("tcp").xpos, atol=1e-5)
         np.testing.assert_allclose(
             data.site("hand").xpos - data.site("tcp").xpos,
-            -panda.HAND_ABOVE_TCP * data.site("tcp").xmat.reshape(3, 3)[:, 2],
+            -HAND_ABOVE_TCP * data.site("tcp").xmat.reshape(3, 3)[:, 2],
             atol=1e-6,
         )
 
@@ -64,7 +65,7 @@ def test_the_hand_comes_down_as_low_as_metaworlds_and_slides_there() -> None:
 
 
 def test_its_pads_do_not_meet_and_are_open_as_far_as_metaworlds() -> None:
-    robot = SlimPanda()
+    robot = slim_panda()
     low, high = model().joint("finger_joint1").range
     assert 2 * low == pytest.approx(CONTACT)
     openings = [float(robot.opening(jnp.full(2, q))[0]) for q in (low, 0.02, high)]
@@ -79,7 +80,7 @@ def test_it_closes_at_small_efforts_as_metaworlds() -> None:
         actions = np.zeros((30, 4, 4), np.float32)
         actions[..., 3] = four
         fingers = played("push", 30, actions).worlds.qpos[-1, :, 7:9]
-        seen += [SlimPanda().opening(jnp.asarray(pair)) for pair in fingers]
+        seen += [slim_panda().opening(jnp.asarray(pair)) for pair in fingers]
     off = np.abs(np.ravel(seen)[: len(theirs)] - list(theirs.values()))
     assert (off[:4] < 0.05).all()
     assert (off[4:] < 0.12).all(), "faster efforts do without Meta-World's 100 kg of armature"

@@ -17,8 +17,8 @@ from jax import Array
 
 from embodied.core.world import World
 from embodied.env.env import Env
-from embodied.errors import EmbodiedError
 from embodied.factory import make
+from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
 from tasks.manipulation.common import objects, panda
@@ -90,7 +90,7 @@ def test_an_action_of_one_moves_the_hand_by_a_centimetre_a_step(env: Env) -> Non
         action[:, axis] = sign
         for step in range(20):
             obs = env.step(action if step < 10 else torch.zeros(env.action_shape)).obs["policy"][0, :3]
-            lead = np.asarray(env.task_state.target)[0] - (obs.numpy() - [0, 0, panda.HAND_ABOVE_TCP])
+            lead = np.asarray(env.task_state.target)[0] - (obs.numpy() - [0, 0, HAND_ABOVE_TCP])
             assert np.linalg.norm(lead) <= LEAD + 0.01
         moved = (obs - start).numpy()
         assert sign * moved[axis] == pytest.approx(10 * STEP, abs=0.012)
@@ -106,8 +106,6 @@ def test_an_arm_within_its_makers_limits_accelerates_less_and_arrives_all_the_sa
     assert limited.success.any(0).all()
     assert most[0] < 1.02
     assert most[1] > 3.0
-    with pytest.raises(EmbodiedError, match=r"arm_limits are the Panda's; models such as '.*arm.urdf' name no accel"):
-        TabletopConfig(arm_limits=True, robot="arm.urdf")
 
 
 def test_the_target_stays_in_the_workspace(env: Env) -> None:
@@ -144,7 +142,7 @@ def test_the_39_numbers_are_in_the_documented_places_and_the_step_before_is_copi
     now, state = env.world(), env.task_state
     assert obs.shape == (NUM_ENVS, 39)
     np.testing.assert_allclose(obs[:, :3], now["hand_pos"], atol=1e-6)
-    np.testing.assert_allclose(obs[:, :3] - now["tcp_pos"], [[0, 0, panda.HAND_ABOVE_TCP]] * NUM_ENVS, atol=2e-3)
+    np.testing.assert_allclose(obs[:, :3] - now["tcp_pos"], [[0, 0, HAND_ABOVE_TCP]] * NUM_ENVS, atol=2e-3)
     np.testing.assert_allclose(obs[:, 3], (2 * np.mean(now.qpos[:, 7:9], 1) + 0.011) / 0.1, atol=1e-6)
     np.testing.assert_allclose(obs[:, 4:11], now.qpos[:, 9:16], atol=1e-5)
     assert not obs[:, 11:18].any(), "there is no second object"
