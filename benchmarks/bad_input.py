@@ -186,11 +186,12 @@ def make_good(folder: Path) -> None:
 
 def good_calibration() -> Any:
     """A calibration of a Go1, of whose parameters two were estimated."""
+    from benchmarks import calibration_logs
     from sim2real.identification.calibration import Calibration, Direction, Estimate, OpenLoop
-    from sim2real.twins import go1
+    from sim2real.twins import make_twin
 
-    known = go1.parameters(go1.spec_of(("FR",)).compile(), ("FR_hip", "FR_thigh", "FR_calf"))
-    chosen = tuple(Estimate(parameter, parameter.nominal, 0.1) for parameter in known[:4])
+    leg = make_twin("go1", calibration_logs.empty(("joint_pos",), ("FR_hip", "FR_thigh", "FR_calf")))
+    chosen = tuple(Estimate(parameter, parameter.nominal, 0.1) for parameter in leg.parameters[:4])
     error = OpenLoop("joint_pos", 0.5, 10, 0.2, 0.1, 0.1, 0.01)
     free = sum(estimate.parameter.free for estimate in chosen)
     covariance = tuple(tuple(0.01 * (row == column) for column in range(free)) for row in range(free))

@@ -28,7 +28,7 @@ from sim2real.bundles.policies import load
 from sim2real.identification import calibration as cb
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log
-from sim2real.twins import go1, joints
+from sim2real.twins import joints, make_twin
 
 DYNAMICS = ("floor_friction", "link_mass", "payload", "centre_of_mass", "joint_friction", "armature", "motor_strength",
             "latency", "encoder_bias")  # fmt: skip
@@ -88,8 +88,8 @@ def flown(case: Case, path: Path) -> None:
 
 def swung(case: Case, path: Path) -> None:
     """All legs of a Go1 on its rack, by chirps."""
-    names = [f"{leg}_{link}" for leg in go1.LEGS for link in go1.LINKS]
-    twin: Any = go1.twin(logs.empty(("joint_pos", "joint_vel"), tuple(names)))
+    names = [f"{leg}_{link}" for leg in ("FR", "FL", "RR", "RL") for link in ("hip", "thigh", "calf")]
+    twin: Any = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), tuple(names)))
     leg = logs.GO1_LEG
     motion = dataclasses.replace(leg, middle=4 * leg.middle, amplitude=4 * leg.amplitude)
     write_log(path, logs.bullet_log(twin, truth(case, twin), motion, 20.0, seed=100))

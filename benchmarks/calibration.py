@@ -26,7 +26,7 @@ from sim2real.identification.calibration import Calibration, improvement
 from sim2real.identification.parameters import Kind
 from sim2real.identification.simulate import Twin
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
-from sim2real.twins import crazyflie, go1, panda
+from sim2real.twins import crazyflie, make_twin, panda
 
 WITHIN = 0.05
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
@@ -79,7 +79,7 @@ def shown(settings: Settings) -> dict[str, Any]:
 def twin_of(robot: str) -> Twin:
     """The twin of a robot, before any log."""
     if robot == "go1":
-        return go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+        return make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     if robot == "panda":
         return panda.twin(logs.empty(("joint_pos", "joint_vel", "joint_torque"), panda.JOINTS))
     names = {"command": crazyflie.ROTORS, "orientation": WXYZ, **dict.fromkeys(("position", "linvel", "gyro"), XYZ)}

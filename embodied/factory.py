@@ -176,7 +176,9 @@ def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task
 
 def _as_before(kind: type[Task[Any]], config: Any) -> Task[Any]:
     """A task of a config: the existing object where there is one, whose compiled programs are then used again."""
-    if getattr(config, "robot", "") or not _is_hashable(config):  # a file's content may have changed
+    if Path(getattr(config, "robot", "")).is_absolute() or not _is_hashable(
+        config
+    ):  # a file's content may have changed
         return kind(config)
     task, model = _kept_task(kind, config)
     return task if _digest(task.model) == model else kind(config)  # its numbers may have been changed
@@ -227,10 +229,12 @@ def _kept_engine(name: str, task: Task[Any], num_envs: int, options: tuple[tuple
 
 
 def extended(config: Any, kind: type[Any]) -> Any:
-    """`config` as one of `kind`, if that extends its type and has more fields, which keep their defaults."""
+    """`config` as one of `kind`, if that extends its type; fields that nobody set have the defaults of `kind`."""
     if isinstance(config, kind) or not issubclass(kind, type(config)):
         return config
-    return kind(**{field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
+    before = type(config)()
+    given = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return kind(**{name: value for name, value in given.items() if value != getattr(before, name)})
 
 
 def default_engine(entry: TaskEntry) -> str:

@@ -57,7 +57,7 @@ class Settings:
     """List what is experimental, too: tasks that no policy has learned so far, algorithms that have shown no gain. On a
     terminal also variants of tasks, which a pipe always gets."""
     robot: Path | None = None
-    """With a task for robots of one's own: MJCF or URDF file of the robot that it is described for."""
+    """With a task that takes a robot from a file: the MJCF or URDF file of the robot that it is described for."""
     json: bool = False
     """Print JSON."""
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import task_names
@@ -55,10 +55,13 @@ class TaskEntry:
     """The task that `embodied list` shows in place of this one, where many differ in one thing only."""
     experimental: bool = False
     """Whether no policy has learned it so far; `embodied list` shows it with `--all` only."""
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of the task's config that have other defaults than its class gives them."""
 
     def load(self) -> type[Task[Any]]:
-        """Import the task's class."""
-        return load_target(self.target, f"task {self.name!r}")
+        """Import the task's class; with `config`, a child of it that has these defaults."""
+        kind = load_target(self.target, f"task {self.name!r}")
+        return with_defaults(kind, tuple(self.config.items())) if self.config else kind
 
     def load_training(self) -> Any:
         """Import the task's training defaults, or None where it has none."""
@@ -252,6 +255,23 @@ def file_entry(file: OwnFile) -> TaskEntry:
         summary=task_file.summary_of(kind),
         engines=tuple(kind.engines),
         training=f"{module.__name__}:{training}" if hasattr(module, training) else None,
+    )
+
+
+@functools.cache
+def with_defaults(kind: type[Task[Any]], defaults: tuple[tuple[str, Any], ...]) -> type[Task[Any]]:
+    """A task's class in which fields of the config have other defaults.
+
+    Raises:
+        EmbodiedError: as of `override`.
+    """
+    base = kind.config_type
+    config, hints = override(base(), dict(defaults)), get_type_hints(base, include_extras=True)
+    fields = [(name, hints[name], dataclasses.field(default=getattr(config, name))) for name, _ in defaults]
+    described = {"__module__": base.__module__, "__doc__": base.__doc__}
+    made = dataclasses.make_dataclass(base.__name__, fields, bases=(base,), namespace=described, frozen=True)
+    return type(kind)(
+        kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__, "config_type": made}
     )
 
 

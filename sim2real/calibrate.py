@@ -35,7 +35,7 @@ from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log
 from sim2real.preflight import preflight
 from sim2real.twins import make_twin
-from sim2real.twins.own_robot import Groups
+from sim2real.twins.robot import Groups
 
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
@@ -89,13 +89,13 @@ class Command(Settings):
     the header of a CSV file stand units, "# unit.command: rad"; where all cells of a channel are empty, it has no row
     then. MCAP has one topic for each channel, JSON objects of numbers. docs/sim2real.md, Logs, has examples."""
     robot: str
-    """Which robot: crazyflie, go1, panda, or the MJCF or URDF file of one's own. Its log needs command and joint_pos
-    (of whole legs, go1; of all joints, panda); of a crazyflie command in rpm or N, position, orientation and gyro."""
+    """Which robot: crazyflie, g1, go1, go2, panda, or a MJCF or URDF file. Its log needs command and joint_pos (of all
+    joints, panda; else of as many as there are); of a crazyflie command in rpm or N, position, orientation and gyro."""
     together: tuple[str, ...] = ()
-    """Of a robot from a file: patterns of joints that share friction, damping, rotor inertia and strength, such as
-    "*_hip"; by default those of the same place in each limb with the same motor."""
+    """Patterns of joints that share friction, damping, rotor inertia and strength, such as "*_hip"; by default those of
+    a robot from a file do that are of the same place in each limb with the same motor."""
     apart: bool = False
-    """Of a robot from a file: every joint has its own."""
+    """Every joint of a robot from a file has its own."""
     out: Path
     """Folder for the result."""
     despite_errors: bool = False
@@ -245,7 +245,8 @@ def tables(result: Calibration) -> list[Any]:
 def main(arguments: list[str] | None = None) -> int:
     command = cli.parse(Command, arguments, "sim2real.calibrate")
     log = read_log(command.log)
-    twin = make_twin(command.robot, log, Groups(command.together, command.apart))
+    groups = Groups(command.together, command.apart)
+    twin = make_twin(command.robot, log, None if groups == Groups() else groups)
     if not command.despite_errors:
         refuse(log, twin, command)
     result, track = calibrate(log, twin, command, cli.say)

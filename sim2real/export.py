@@ -63,7 +63,7 @@ class Settings:
     out: Path = Path("bundle")
     """The folder to write; a bundle that is there is replaced."""
     robot: Path | None = None
-    """Model file of a robot of one's own, if it no longer lies where the run found it."""
+    """Model file of the robot, if it no longer lies where the run found it."""
     task: str | None = None
     """Which task, of a policy of many, such as one of mt10."""
 

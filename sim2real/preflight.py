@@ -43,7 +43,7 @@ class Settings:
     log: tyro.conf.Positional[Path]
     """The log."""
     robot: str | None = None
-    """The robot: a folder of assets/robots, or the model file of one's own; without one, only what needs no robot is
+    """The robot: a folder of assets/robots, or a model file; without one, only what needs no robot is
     checked."""
     recover: Path | None = None
     """Also write what can be read of an unfinished MCAP file to this file, as a whole one."""

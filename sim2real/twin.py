@@ -55,7 +55,7 @@ class Settings:
     demonstrate: int = 5
     """Number of initial states to propose for a demonstration."""
     robot: Path | None = None
-    """Model file of a robot of one's own, for tasks that take one."""
+    """Model file of the robot, for tasks that take one."""
     calibration: Path | None = None
     """Folder that python -m sim2real.calibrate wrote: sweep the robot that its log shows."""
     engine: str | None = None

@@ -101,6 +101,8 @@ FINDS = {
     "SAC's actor loss": ("policies/off_policy/sac.py", "SACActorUpdate"),
     "the NaN guard": ("embodied/env/vectorized/nan_guard.py", "check"),
     "generalised advantage estimation": ("policies/ppo/gae.py", "gae"),
+    "the sensors and servos that tasks read": ("embodied/robot/standard.py", "standard_model"),
+    "settings by a joint's role": ("tasks/locomotion/robots.py", "BIPED_POSE"),
     "the observation noise of Go1": ("tasks/locomotion/legged.py", "Noise"),
     "the Crazyflie's drag": ("tasks/swarm/dynamics/quadrotor.py", "QUADROTORS"),
     "how a camera image becomes an observation": ("embodied/rendering/cameras.py", "CameraObserver"),

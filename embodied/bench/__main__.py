@@ -43,7 +43,7 @@ class Settings:
     impl: str | None = None
     """Implementation of mjx: warp or jax; by default what fits the machine."""
     robot: Path | None = None
-    """MJCF or URDF file, of a task that takes a robot of one's own."""
+    """MJCF or URDF file, of a task that takes a robot from a file."""
     num_envs: int | None = None
     """Environments; by default 2,048 on mujoco, 65,536 on rigid, 4,096 on mjx; of many agents, fewer in proportion."""
     turns: int = 9

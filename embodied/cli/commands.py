@@ -52,7 +52,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         Command("ship", "embodied.ship", "put a trained policy into the package"),
         Command("snapshots", "embodied.snapshots", "a teacher's moments as initial states to train from"),
     ),
-    "Tasks and robots of your own": (
+    "Your tasks and robots": (
         Command("new", "embodied.new", "a small complete task, which trains as it stands"),
         Command("check", "embodied.check", "whether a task meets the contract of all tasks"),
         Command("robot", "embodied.robot", "what is understood of a robot's MJCF or URDF file"),

@@ -1,4 +1,4 @@
-"""Users' robots: a model file, its interpretation, and the owner's description in `robot.toml`."""
+"""Robots: a model file, its interpretation, and its description in `robot.toml` beside it."""
 
 from embodied.robot.description import NAME, Description
 from embodied.robot.named import named_robots, robot_file
@@ -6,6 +6,7 @@ from embodied.robot.picture import draw
 from embodied.robot.robot import Joint, Kind, Robot
 from embodied.robot.rotors import Airframe, Rotor
 from embodied.robot.scene import joint_places, reachable_points, robot_scene
+from embodied.robot.standard import standard_model
 
 __all__ = [
     "NAME",
@@ -21,4 +22,5 @@ __all__ = [
     "reachable_points",
     "robot_file",
     "robot_scene",
+    "standard_model",
 ]

@@ -27,12 +27,11 @@ def robot_file(robot: Path | str) -> Path:
         UnknownNameError: neither a path to a file nor a name; lists the names.
         ModelError: a path to a file that does not exist.
     """
-    path = Path(robot)
+    path, known = Path(robot), named_robots()
+    if str(robot) in known:  # whatever folder of that name is here
+        return known[str(robot)]
     if path.exists():
         return path
     if path.suffix or len(path.parts) != 1:
-        raise ModelError(f"{path} does not exist; expected a model file, or {', '.join(named_robots())}")
-    known = named_robots()
-    if str(robot) not in known:
-        raise UnknownNameError("robot", str(robot), known)
-    return known[str(robot)]
+        raise ModelError(f"{path} does not exist; expected a model file, or {', '.join(known)}")
+    raise UnknownNameError("robot", str(robot), known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -30,17 +29,6 @@ def keep_absolute(config: Any, default: str = "") -> None:
         object.__setattr__(config, "robot", "")
     elif config.robot and config.robot not in named_robots():
         object.__setattr__(config, "robot", str(Path(config.robot).resolve()))
-
-
-@dataclasses.dataclass(frozen=True)
-class RobotFile:
-    """Options of a task whose robot comes from a file."""
-
-    robot: RobotPath = ""
-    """MJCF or URDF file of a robot (see docs/own_robot.md); by default the task's default robot."""
-
-    def __post_init__(self) -> None:
-        keep_absolute(self)
 
 
 def by_file(make: Callable[[Robot], T]) -> Callable[[Path | str], T]:

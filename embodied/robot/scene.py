@@ -1,4 +1,4 @@
-"""A user's robot on a floor, as a user's task builds its model: servos, sensors, a camera."""
+"""A robot on a floor, as a user's task builds its model: servos, sensors, a camera."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec, compose
 from embodied.robot.files import read_model
-from embodied.robot.prepared.legged import clear, drive, prepare_legged
+from embodied.robot.prepared.legged import clear, drive, legged_model
 from embodied.robot.robot import Kind, Robot
 
 FLOOR = "scenes/floor.xml"
@@ -39,9 +39,7 @@ def robot_scene(robot: Robot) -> mujoco.MjSpec:
         ModelError: the robot cannot stand, or MuJoCo refuses the model.
     """
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{robot.file.stem}.xml"
-        file.write_text(_xml(robot))
-        spec = compose(FLOOR, file)
+        spec = compose(FLOOR, _written(robot, Path(folder)))
     if robot.kind is Kind.LEGGED:
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
@@ -81,11 +79,21 @@ def reachable_points(model: mujoco.MjModel, robot: Robot, count: int = 1000, see
     return np.resize(np.array(found, np.float32), (count, 3))
 
 
+def _written(robot: Robot, folder: Path) -> Path:
+    """The MJCF file of the robot alone."""
+    if robot.kind is Kind.LEGGED:
+        return _legged(robot).written(folder).resolve()
+    file = folder / f"{robot.file.stem}.xml"
+    file.write_text(_xml(robot))
+    return file
+
+
+_legged = functools.lru_cache(maxsize=8)(legged_model)
+
+
 @functools.lru_cache(maxsize=8)
 def _xml(robot: Robot) -> str:
-    """The robot alone, as MJCF."""
-    if robot.kind is Kind.LEGGED:
-        return prepare_legged(robot).xml
+    """A robot without legs, alone, as MJCF."""
     spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():

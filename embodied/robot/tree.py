@@ -39,7 +39,7 @@ class Tree:
     @classmethod
     def of(cls, model: mujoco.MjModel, root: int, followers: set[str]) -> Tree:
         """The tree below the body `root`; `followers` are joints that copy another."""
-        below = [body for body in range(model.nbody) if _is_below(model, body, root)]
+        below = [body for body in range(model.nbody) if is_below(model, body, root)]
         joints = tuple(
             joint
             for joint in range(model.njnt)
@@ -51,15 +51,15 @@ class Tree:
         ends = [
             body
             for body in sorted(carriers)
-            if not any(other != body and _is_below(model, other, body) for other in carriers)
+            if not any(other != body and is_below(model, other, body) for other in carriers)
         ]
         limbs = tuple(cls._limb(model, root, end, joints) for end in ends)
         return cls(model, root, joints, limbs)
 
     @staticmethod
     def _limb(model: mujoco.MjModel, root: int, end: int, joints: tuple[int, ...]) -> Limb:
-        chain = [joint for joint in joints if _is_below(model, end, int(model.jnt_bodyid[joint]))]
-        bodies = tuple(body for body in range(model.nbody) if _is_below(model, body, end))
+        chain = [joint for joint in joints if is_below(model, end, int(model.jnt_bodyid[joint]))]
+        bodies = tuple(body for body in range(model.nbody) if is_below(model, body, end))
         return Limb(tuple(chain), end, bodies)
 
     def first_joints(self) -> set[int]:
@@ -68,14 +68,14 @@ class Tree:
 
     def carries(self, body: int) -> bool:
         """Whether a body is the base or hangs on it."""
-        return _is_below(self.model, body, self.root)
+        return is_below(self.model, body, self.root)
 
     def mass(self) -> float:
         """kg, of everything."""
         return float(self.model.body_subtreemass[self.root])
 
 
-def _is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
+def is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
     """Whether `body` is `ancestor` or hangs on it."""
     while body > ancestor:
         body = int(model.body_parentid[body])

@@ -11,10 +11,9 @@ import numpy as np
 
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.robot import Robot
+from embodied.robot import Robot, standard_model
 from embodied.storage.paths import asset, asset_roots
 from sim2real.contract.model_files import is_file
-from sim2real.contract.own_model import servo_spec
 from sim2real.contract.speeds import top_speeds
 
 COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/; in files of others, those that may collide
@@ -153,7 +152,7 @@ def need_joints(limits: Limits) -> None:
 
 def _spec(robot: str) -> mujoco.MjSpec:
     if is_file(robot):
-        return servo_spec(Robot.load(robot))
+        return standard_model(Robot.load(robot))
     if robot not in robot_names():
         raise UnknownNameError("robot", robot, robot_names())
     return load_spec(asset(f"robots/{robot}/{robot}.xml"))

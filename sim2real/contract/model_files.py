@@ -25,8 +25,14 @@ def is_file(robot: str) -> bool:
 
 def of_task(task: Task[Any]) -> Path | None:
     """The model file that a task's config names in its field `robot`; None for tasks on robots under assets/."""
-    named = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
-    return Path(named["robot"]) if isinstance(named.get("robot"), str) and named["robot"] else None
+    named = name_of(task)
+    return Path(named) if is_file(named) else None
+
+
+def name_of(task: Task[Any]) -> str:
+    """The robot of a task's config: a name or a model file; empty where the config names none."""
+    named = getattr(task.config, "robot", "")
+    return named if isinstance(named, str) else ""
 
 
 def recorded(path: Path) -> ModelFile:

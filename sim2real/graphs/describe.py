@@ -72,13 +72,14 @@ def describe(
     commands = tuple(_within(one, plain.deployment.workspace) for one in control.commands)
     step = Step(control.sources, commands, control.remembered, plain.action_size, *_base(plain.model, driven), planner)
     file = model_files.of_task(task)
+    robot = model_files.name_of(task) or robot_of(name) if file is None else file.stem
     contract = Contract(
         task=name,
-        robot=robot_of(name) if file is None else file.stem,
+        robot=robot,
         control_hz=1 / plain.timing.control_dt,
         physics_hz=1 / plain.timing.physics_dt,
         actuators=actuators,
-        joints=_joints(plain, control.joints, robot_of(name)),
+        joints=_joints(plain, control.joints, robot),
         terms=_terms(task, group),
         step=step,
         latency=_latency(task),
@@ -116,8 +117,8 @@ def _refuse(task: Task[Any], name: str) -> None:
 def changed_options(task: Task[Any]) -> str:
     """A task's options where they differ from the defaults, as JSON; a model file is recorded elsewhere."""
     config = task.unwrapped.config
-    default = to_json(type(config)())
-    changed = {name: value for name, value in to_json(config).items() if value != default[name] and name != "robot"}
+    default, elsewhere = to_json(type(config)()), {"robot"} if model_files.of_task(task) else set()
+    changed = {name: v for name, v in to_json(config).items() if v != default[name] and name not in elsewhere}
     return json.dumps(changed, sort_keys=True)
 
 

@@ -33,7 +33,7 @@ class ExcitationConfig:
     """Which joints of a robot move, how far, how fast and how long."""
 
     robot: str
-    """The robot: a folder of assets/robots, or the model file of one's own."""
+    """The robot: a folder of assets/robots, or a model file."""
     seconds: float = 20.0
     """Duration in s; one after the other (--order each), of each joint."""
     waveform: Waveform = Waveform.CHIRP

@@ -1,43 +1,44 @@
 """Legged robots."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from embodied.registry import Registry, TaskEntry
 from tasks.locomotion import morphologies
 
+ENGINES = ("mujoco", "mjx", "brax")
+ROUGH_ENGINES = ("mujoco", "mjx")
+"""On rough ground: `brax` has no height fields."""
+FLAT_ENGINES = (*ENGINES, "pybullet")
+
 QUADRUPEDS = {"go1": "Unitree Go1", "go2": "Unitree Go2"}
 """Name in task names -> full name."""
+ROUGH = {"terrain": "rough"}
 QUADRUPED_TASKS = (
-    ("joystick-flat", "Joystick", "walks as a joystick commands, on a flat floor", "JOYSTICK"),
-    ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over slopes, stairs and blocks", "ROUGH"),
-    ("getup", "Getup", "rolls over and stands up", "GETUP"),
-    ("handstand", "Handstand", "balances on its front feet", "TWO_FEET"),
-    ("footstand", "Footstand", "balances on its hind feet", "TWO_FEET"),
+    ("joystick-flat", "joystick:Joystick", {}, "walks as a joystick commands, on a flat floor", "JOYSTICK"),
+    (
+        "joystick-rough",
+        "joystick:Joystick",
+        ROUGH,
+        "walks as a joystick commands, over slopes, stairs and blocks",
+        "ROUGH",
+    ),
+    ("getup", "getup:Getup", {}, "rolls over and stands up", "GETUP"),
+    ("handstand", "two_feet:Handstand", {}, "balances on its front feet", "TWO_FEET"),
+    ("footstand", "two_feet:Footstand", {}, "balances on its hind feet", "TWO_FEET"),
 )
-"""Name below `locomotion/<robot>-`, class without the robot's name, what the robot does, training defaults."""
+"""Name below `locomotion/<robot>-`, class, config, what the robot does, training defaults."""
+HUMANOID = "humanoid_joystick:HumanoidJoystick"
 G1_TASKS = (
-    ("joystick-flat", "Joystick", "walks as a joystick commands, on a flat floor", "G1_JOYSTICK"),
-    ("joystick-rough", "RoughJoystick", "walks as a joystick commands, over gentle rough ground", "G1_ROUGH"),
+    ("joystick-flat", HUMANOID, {}, "walks as a joystick commands, on a flat floor", "G1_JOYSTICK"),
+    ("joystick-rough", HUMANOID, ROUGH, "walks as a joystick commands, over gentle rough ground", "G1_ROUGH"),
 )
 """The same for the Unitree G1."""
-OWN_ROBOT = (
-    ("velocity", "velocity:Velocity", "walks as a joystick commands", "VELOCITY", "go1-joystick-flat"),
-    (
-        "velocity-biped",
-        "velocity:BipedVelocity",
-        "walks on two feet as a joystick commands",
-        "G1_JOYSTICK",
-        "g1-joystick-flat",
-    ),
-    ("getup", "getup:OwnGetup", "rolls over and stands up", "GETUP", "go1-getup"),
+ANY_ROBOT = (
+    ("velocity", "joystick:Joystick", "walks as a joystick commands", "VELOCITY", "go1-joystick-flat"),
+    ("velocity-biped", HUMANOID, "walks on two feet as a joystick commands", "G1_JOYSTICK", "g1-joystick-flat"),
+    ("getup", "getup:Getup", "rolls over and stands up", "GETUP", "go1-getup"),
     ("reach", "reach:Reach", "walks to points on the ground", "VELOCITY", "go1-joystick-flat"),
-    (
-        "reach-biped",
-        "reach:BipedReach",
-        "walks on two feet to points on the ground",
-        "G1_JOYSTICK",
-        "g1-joystick-flat",
-    ),
+    ("reach-biped", "reach:BipedReach", "walks on two feet to points on the ground", "G1_JOYSTICK", "g1-joystick-flat"),
 )
 """Name below `locomotion/`, class, what the robot does, training defaults, and the task of ours that it is alike."""
 VARIANTS = {
@@ -72,26 +73,22 @@ CLASSICS = (
 )
 """Name below `locomotion/`, class, summary and training defaults of the classic bodies."""
 
-ENGINES = ("mujoco", "mjx", "brax")
-ROUGH_ENGINES = ("mujoco", "mjx")
-"""On rough ground: `brax` has no height fields."""
-
 
 def register(registry: Registry) -> None:
     for robot, full_name in QUADRUPEDS.items():
-        register_robot(registry, robot, full_name, "quadrupeds", QUADRUPED_TASKS)
-    for name, task, summary, training, variant_of in OWN_ROBOT:
+        register_robot(registry, robot, full_name, QUADRUPED_TASKS)
+    for name, target, summary, training, variant_of in ANY_ROBOT:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{name}",
-                target=f"tasks.locomotion.own_robot.{task}",
-                summary=f"A legged robot of one's own (--robot FILE, MJCF or URDF) {summary}.",
-                engines=(*ENGINES, *(("pybullet",) if name == "velocity" else ())),
+                target=f"tasks.locomotion.{target}",
+                summary=f"A legged robot of a file (--robot FILE, MJCF or URDF) {summary}.",
+                engines=FLAT_ENGINES if name == "velocity" else ENGINES,
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=f"locomotion/{variant_of}",
             )
         )
-    register_robot(registry, "g1", "Unitree G1", "g1", G1_TASKS)
+    register_robot(registry, "g1", "Unitree G1", G1_TASKS)
     for name, target, summary, training in CLASSICS:
         registry.register(
             TaskEntry(
@@ -116,22 +113,19 @@ def register(registry: Registry) -> None:
 
 
 def register_robot(
-    registry: Registry,
-    robot: str,
-    full_name: str,
-    module: str,
-    tasks: Iterable[tuple[str, str, str, str]],
+    registry: Registry, robot: str, full_name: str, tasks: Iterable[tuple[str, str, Mapping[str, str], str, str]]
 ) -> None:
-    """Register the tasks of a robot in `tasks.locomotion.<module>`; `pybullet` runs `joystick-flat` only."""
-    others = {"joystick-flat": (*ENGINES, "pybullet"), "joystick-rough": ROUGH_ENGINES}
-    for name, task, summary, training in tasks:
+    """Register the tasks of one of our robots, with unscaled settings; `pybullet` runs `joystick-flat` only."""
+    engines = {"joystick-flat": FLAT_ENGINES, "joystick-rough": ROUGH_ENGINES}
+    for name, target, config, summary, training in tasks:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{robot}-{name}",
-                target=f"tasks.locomotion.{module}:{robot.capitalize()}{task}",
+                target=f"tasks.locomotion.{target}",
                 summary=f"A {full_name} {summary}.",
-                engines=others.get(name, ENGINES),
+                engines=engines.get(name, ENGINES),
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=VARIANTS.get(f"{robot}-{name}"),
+                config={"robot": robot, "scaled": False, **config},
             )
         )

@@ -1,4 +1,4 @@
-"""`locomotion/*-getup`: a fallen quadruped rolls over and stands up."""
+"""`locomotion/*-getup`: a fallen robot rolls over and stands up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import Observation, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_multiply
@@ -21,6 +21,7 @@ from embodied.math.sampling import tilted
 from embodied.math.symmetry import Reflection, unchanged
 from embodied.storage.bounds import FRACTION
 from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
+from tasks.locomotion.robots import GO1
 
 UPRIGHT = 0.966  # cos 15 degrees, success: the trunk leans less than this ...
 HIGH = 0.8  # ... and is higher than this fraction of its height at home ...
@@ -28,6 +29,7 @@ AT_HOME = 0.5  # rad, ... with no joint further than this from home ...
 STEADY = 0.5  # s, ... for this long
 DROP = 0.5  # m, height of the trunk's centre at the start, from which the robot falls before it can act
 LEAD = 0.8  # rad that a moved target may be ahead of its joint: 28 N m of a Go1's servos, about what its motors give
+TORQUE = 1.2  # of another robot's largest torque, that a moved target may command of a joint's servo
 LIMP = 0.4  # s at the start of an episode during which the motors hold the pose the robot fell in
 
 
@@ -95,8 +97,11 @@ class Getup(LeggedTask[TaskState]):
     the feet), and see `variations`. Success: for the last 0.5 s of 6 s the trunk leans less than 15 degrees, is higher
     than 80 % of its height at home, and no joint is more than 0.5 rad from home. Nothing ends an episode early.
 
-    Action: change of the joints' targets, see `moved`. The robot's parts collide with each other: legs
-    cannot pass through the trunk.
+    Action: change of the joints' targets, see `moved`. The robot's parts collide with each other, but for those that
+    touch in the home pose: legs cannot pass through the trunk.
+
+    Settings were chosen for Go1. With `scaled`, the height of the drop goes with the robot's height, and targets may be
+    as far ahead of the joints as the motors have torque for.
     """
 
     config_type = GetupConfig
@@ -113,6 +118,14 @@ class Getup(LeggedTask[TaskState]):
     instruction = ("Stand up.", "Get back on your feet.", "Roll over and stand in your home pose.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=6.0)
 
+    def __init__(self, config: GetupConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
+        if self.config.scaled:
+            rows, model = self.layout.actuators, self.model
+            effort, stiffness = model.actuator_forcerange[rows, 1], model.actuator_gainprm[rows, 0]
+            self.drop = DROP * self.robot.height / GO1.height
+            self.lead = (TORQUE * effort / stiffness).astype(np.float32)
+
     def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
         return {"target": joints, "limp": unchanged(1)}
 
@@ -121,6 +134,8 @@ class Getup(LeggedTask[TaskState]):
         for geom in spec.geoms:
             if geom.conaffinity and geom.parent != spec.worldbody:
                 geom.contype = 1
+        for first, second in touching(spec.compile()):
+            spec.add_exclude(bodyname1=first, bodyname2=second)
         return spec
 
     def reset(self, key: Array) -> ResetState[TaskState]:
@@ -226,3 +241,12 @@ class Getup(LeggedTask[TaskState]):
         high = self.height(world) > HIGH * self.robot.height
         at_home = jnp.max(jnp.abs(self.offset(world))) < AT_HOME
         return (self.up_b(world)[2] > UPRIGHT) & high & at_home
+
+
+def touching(model: mujoco.MjModel) -> list[tuple[str, str]]:
+    """Pairs of bodies of the robot that are inside each other in the home pose."""
+    data = mujoco.MjData(model)
+    data.qpos[:] = model.key("home").qpos
+    mujoco.mj_forward(model, data)
+    pairs = {tuple(sorted(int(model.geom_bodyid[geom]) for geom in contact.geom)) for contact in data.contact}
+    return [(model.body(low).name, model.body(high).name) for low, high in sorted(pairs) if low != 0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
 from typing import ClassVar
 
 import jax
@@ -19,14 +21,21 @@ FLOOR = "scenes/floor.xml"
 EARTH = (176, 170, 158)  # RGB of rough ground, 0 to 255
 
 
+class Terrain(StrEnum):
+    """Ground that a robot walks on."""
+
+    FLAT = "flat"
+    ROUGH = "rough"
+
+
 @dataclasses.dataclass(frozen=True)
 class Flat:
     """The plane z = 0."""
 
     levels: ClassVar[int] = 1
 
-    def compose(self, robot: str) -> mujoco.MjSpec:
-        """The robot (an asset) on this ground."""
+    def compose(self, robot: str | Path) -> mujoco.MjSpec:
+        """The robot, an asset or a file with its full path, on this ground."""
         return compose(FLOOR, robot)
 
     def place(self, uniform: Array, level: Array) -> Array:
@@ -73,7 +82,7 @@ class Rough:
     sunk: float = 0.02
     """m by which the surrounding floor lies lower, so that no foot touches both."""
 
-    def compose(self, robot: str) -> mujoco.MjSpec:
+    def compose(self, robot: str | Path) -> mujoco.MjSpec:
         spec = compose(FLOOR, robot)
         floor = spec.geom("floor")
         floor.pos = [0, 0, -self.sunk]

@@ -1,9 +1,10 @@
-"""`locomotion/g1-joystick-*`: a humanoid follows a velocity command, in step with a clock."""
+"""`locomotion/g1-joystick-*`, `velocity-biped`: a humanoid follows a velocity command, in step with a clock."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,22 +13,30 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import Deployment, Observation, TermDescription, Timing
+from embodied.core.hooks import UNCHANGED, Changes, Deployment, Observation, TermDescription, Timing
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from embodied.math.symmetry import Reflection, unchanged
 from embodied.parts.pushes import Pushes
+from embodied.robot.option import RobotPath
+from embodied.robot.prepared.roles import Role
 from tasks.locomotion.commands import CommandConfig
-from tasks.locomotion.ground import Rough
+from tasks.locomotion.ground import Rough, Terrain
 from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState, Weights
 from tasks.locomotion.legged import IN_CONTACT
+from tasks.locomotion.robots import BIPED_POSE, G1
 
 STEP_RATE = 1.4  # steps/s of each foot; MuJoCo Playground's G1 draws U(1.25, 1.5)
 SWING = 0.09  # m, height of a foot in the middle of its swing (Playground's G1)
+ROUGH_SWING = 0.15  # m (Playground's G1): 9 cm, as on the flat, does not clear a stair of 10
 FEET_APART = 0.16  # m from foot to foot, below which the G1 steps on its own feet
 GAIT_WIDTH = 0.005  # m^2, width of the reward for the feet's heights
-SOFT_ANKLES = {"ankle_pitch": (40.0, 2.0), "ankle_roll": (40.0, 2.0)}
-"""Joint -> (kp N m/rad, kv N m s/rad) of a robot that balances by stepping (unitree_rl_gym's G1)."""
+STEP = 0.115  # of the height: how high a biped lifts its feet (G1: 0.09 m)
+APART = 0.675  # of the feet's distance at home, below which they are too close (G1: 0.16 m)
+ANKLES = (Role.ANKLE, Role.ANKLE_PITCH)
+SOFT_ANKLES = (40.0, 2.0)
+"""kp N m/rad and kv N m s/rad of the ankles of a robot that balances by stepping (unitree_rl_gym's G1)."""
+SOFTER = 1.1  # times kp: ankles that are stiffer become soft; those of files that were rewritten are soft already
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +72,7 @@ class HumanoidWeights(Weights):
 class HumanoidConfig(JoystickConfig):
     """Options of the humanoid's joystick tasks."""
 
+    robot: RobotPath = "g1"
     command: CommandConfig = dataclasses.field(default_factory=lambda: CommandConfig(limits=(1.0, 0.4, 0.8)))
     push: Pushes = dataclasses.field(default_factory=lambda: Pushes(speed=0.3))
     weights: HumanoidWeights = dataclasses.field(default_factory=HumanoidWeights)
@@ -76,12 +86,17 @@ class HumanoidJoystick(Joystick):
     command. Failure: the pelvis leans more than 70 degrees or drops below 60 % of its height above the ground.
 
     Action: offset of the joints' targets from the home pose.
+
+    Settings were chosen for G1. With `scaled`, the height of the steps goes with the robot's height, their rate with
+    its root, the least distance of the feet with that at home, and weights of torque and power with weight and height.
     """
 
     config_type = HumanoidConfig
+    chosen_for = G1
+    other: ClassVar[Mapping[bool, str]] = {False: "locomotion/velocity"}
+    pose = BIPED_POSE
+    rough = Rough(max_slope=0.3, max_noise=0.05, max_step=0.1, max_block=0.1)
     lowest: ClassVar[float] = 0.6
-    soft_ankles: ClassVar[Mapping[str, tuple[float, float]]] = SOFT_ANKLES
-    """End of a joint's name -> kp N m/rad and kv N m s/rad that its servo gets."""
     step_rate: float = STEP_RATE
     """Steps/s of each foot."""
     step_height: float = SWING
@@ -92,17 +107,28 @@ class HumanoidJoystick(Joystick):
     """m^2, width of the reward for the feet's heights."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
+    def __init__(self, config: HumanoidConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
+        if self.config.terrain is Terrain.ROUGH:
+            self.step_height = ROUGH_SWING
+        if self.config.scaled:
+            self.step_rate = STEP_RATE / math.sqrt(self.size)
+            self.step_height = STEP * self.robot.height
+            self.gait_width = GAIT_WIDTH * self.size**2
+            self.feet_apart = APART * self.robot.feet_apart
+
     def build_spec(self) -> mujoco.MjSpec:
         """The robot on its ground, with softer ankles than its keyframe needs to stand unattended."""
         spec = super().build_spec()
-        home = spec.keys[0]
-        for index, actuator in enumerate(spec.actuators):
-            for joint, (kp, kv) in self.soft_ankles.items():
-                if actuator.name.endswith(joint):
-                    # The target lies ahead of the pose by static torque / kp.
-                    stiffness, pose = actuator.gainprm[0], home.qpos[7 + index]
-                    home.ctrl[index] = pose + (home.ctrl[index] - pose) * stiffness / kp
-                    actuator.gainprm[0], actuator.biasprm[1], actuator.biasprm[2] = kp, -kp, -kv
+        home = spec.key("home")
+        kp, kv = (number / self.effort_scale for number in SOFT_ANKLES)
+        for index, (joint, role) in enumerate(zip(self.robot.source.joints, self.robot.roles, strict=True)):
+            servo = spec.actuator(joint.name)
+            stiffness = servo.gainprm[0]
+            if role in ANKLES and stiffness > SOFTER * kp:
+                # The target lies ahead of the pose by static torque / kp.
+                home.ctrl[index] = joint.home + (home.ctrl[index] - joint.home) * stiffness / kp
+                servo.gainprm[0], servo.biasprm[1], servo.biasprm[2] = kp, -kp, -kv
         return spec
 
     @functools.cached_property
@@ -157,10 +183,3 @@ class HumanoidJoystick(Joystick):
         """(2,) rad, of the left and the right foot, which swings while it is between 0 and pi; zero while standing."""
         phase = 2 * jnp.pi * self.step_rate * self.timing.control_dt * state.steps
         return jnp.where(self._moving(state), phase + np.array([0.0, np.pi], np.float32), 0.0)
-
-
-class RoughHumanoidJoystick(HumanoidJoystick):
-    """The humanoid's joystick task on gentle slopes, bumps, stairs and blocks."""
-
-    step_height = 0.15  # m (Playground's G1): 9 cm, as on the flat, does not clear a stair of 10
-    ground = Rough(max_slope=0.3, max_noise=0.05, max_step=0.1, max_block=0.1)

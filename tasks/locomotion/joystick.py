@@ -1,4 +1,4 @@
-"""`locomotion/*-joystick-*`: a legged robot follows a velocity command, on flat or rough ground."""
+"""`locomotion/*-joystick-*`, `velocity`: a legged robot follows a velocity command, on flat or rough ground."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import CommandRange, Deployment, Observation, TermDescription, Timing
+from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
 from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR, Reflection, unchanged
 from embodied.parts.pushes import Push, Pushes
+from embodied.robot.prepared.roles import Role
 from embodied.storage.bounds import POSITIVE
 from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
-from tasks.locomotion.ground import Rough
+from tasks.locomotion.ground import Flat, Rough, Terrain
 from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
+from tasks.locomotion.robots import QUADRUPED_POSE, by_role
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +70,11 @@ class Weights:
 class JoystickConfig(LeggedConfig):
     """Options of the joystick tasks."""
 
+    terrain: Terrain = Terrain.FLAT
+    """flat or rough ground."""
+    froude: bool = True
+    """Whether a robot lower than Go1 (0.278 m), or on two feet than G1 (0.784 m), is told to go slower, by the root of
+    its height: so it moves alike."""
     command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
     """Velocity commands."""
     push: Pushes = dataclasses.field(default_factory=Pushes)
@@ -81,6 +88,7 @@ class JoystickConfig(LeggedConfig):
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
 VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
+SWING = 0.36  # of the height: how high a moving foot of another robot than Go1 should be
 MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
@@ -128,6 +136,9 @@ class Joystick(LeggedTask[TaskState]):
     that fell on easier; from the hardest level it goes on at any.
 
     Action: offset of the joints' targets from the home pose.
+
+    Settings were chosen for Go1. With `scaled`, the height of the feet's swing and the weights of torque and power go
+    with the robot's size; the limit of a fall always does, and commands of lower robots go with the root of the height.
     """
 
     config_type = JoystickConfig
@@ -138,16 +149,39 @@ class Joystick(LeggedTask[TaskState]):
         "Follow the given forward, sideways and turning speeds.",
         "Track the velocity command without falling.",
     )
+    other: ClassVar[Mapping[bool, str]] = {True: "locomotion/velocity-biped"}
+    pose: ClassVar[Mapping[Role, float]] = QUADRUPED_POSE
+    """Role of a joint -> weight of its squared distance from the home pose, 1/rad^2."""
+    rough: ClassVar[Rough] = Rough()
+    """The rough ground."""
     lowest: ClassVar[float] = 1 / 3
     """Height of the trunk, as a fraction of that at home, below which the robot has fallen."""
     swing: float = 0.1
     """m, how high a moving foot should be."""
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
-    @property
+    def __init__(self, config: JoystickConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        super().__init__(config, changes)
+        self.pose_weights = by_role(self.robot, self.pose)
+        if self.config.scaled:
+            self.swing = SWING * self.robot.height
+
+    @functools.cached_property
+    def ground(self) -> Flat | Rough:  # type: ignore[override]  # as the config says
+        return self.rough if self.config.terrain is Terrain.ROUGH else Flat()
+
+    @functools.cached_property
     def velocities(self) -> CommandConfig:
-        """The velocity commands of this robot."""
-        return self.config.command
+        """The velocity commands of this robot; with `froude`, of a low one they go with the root of its height.
+
+        Robots of equal Froude number, speed over the root of gravity times height, move alike (Alexander and Jayes
+        1983).
+        """
+        size, command = self.robot.height / self.chosen_for.height, self.config.command
+        if not self.config.froude or size >= 1:
+            return command
+        forward, sideways, turning = command.limits
+        return dataclasses.replace(command, limits=(forward * math.sqrt(size), sideways * math.sqrt(size), turning))
 
     @functools.cached_property
     def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
@@ -292,7 +326,7 @@ class Joystick(LeggedTask[TaskState]):
             "linvel_z": linvel[2] ** 2,
             "angvel_xy": squared_norm(gyro[:2]),
             "orientation": squared_norm(self.up_b(world)[:2]),
-            "pose": jnp.exp(-jnp.sum(jnp.asarray(self.robot.pose_weights) * offset**2)),
+            "pose": jnp.exp(-jnp.sum(jnp.asarray(self.pose_weights) * offset**2)),
             "joint_limits": self.beyond_limits(world),
             "fall": self._fallen(world).astype(jnp.float32),
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
@@ -342,9 +376,3 @@ class Joystick(LeggedTask[TaskState]):
         grid = jnp.asarray(SCAN)
         points = world["position"][:2] + grid[:, :1] * forward + grid[:, 1:] * sideways
         return world["position"][2] - self.ground.height(points)
-
-
-class RoughJoystick(Joystick):
-    """The joystick task on slopes, bumps, stairs and blocks."""
-
-    ground = Rough()

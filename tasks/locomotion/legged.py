@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax.numpy as jnp
@@ -16,14 +18,17 @@ from embodied.core.hooks import UNCHANGED, Changes, TermDescription
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World
+from embodied.errors import ModelError
 from embodied.math.rewards import limit_violation, squared_norm
 from embodied.math.rotations import quat_rotate_inverse
 from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Mirror, Reflection, unchanged
 from embodied.parts.latency import Latency, delayed
 from embodied.parts.sensing import EncoderBias, ObservationNoise
+from embodied.robot.option import RobotPath, keep_absolute
+from embodied.robot.prepared.legged import legged_of
 from embodied.storage.bounds import POSITIVE, Bounded
 from tasks.locomotion.ground import Flat, Rough
-from tasks.locomotion.robots import LeggedRobot
+from tasks.locomotion.robots import GO1, Layout, Size, action_reach, reflections
 
 M = TypeVar("M")
 Readings = dict[str, Array]
@@ -36,6 +41,8 @@ SENSED: Mapping[str, TermDescription] = {
     "joint_vel": TermDescription("rad/s", "joint velocities", "joint_vel"),
 }
 """Terms that `LeggedTask.sense` gives."""
+EFFORTS = ("torques", "energy")
+"""Terms of the reward that grow with the robot's weight and height."""
 IN_CONTACT = 1.0  # N, smallest force that counts as a foot on the floor
 
 
@@ -86,6 +93,10 @@ class Variation:
 class LeggedConfig(Bounded):
     """Options that every task of a legged robot has."""
 
+    robot: RobotPath = "go1"
+    """MJCF or URDF file of a legged robot (see docs/your_robot.md), or a name: go1, go2, g1."""
+    scaled: bool = True
+    """Whether settings that were chosen for another robot go with the robot's height and weight."""
     action_scale: Annotated[float, POSITIVE] = 0.5
     """rad that an action of 1 moves a joint's target; of joints with a `reach`, times that."""
     vary: Variation = dataclasses.field(default_factory=Variation)
@@ -95,21 +106,47 @@ class LeggedConfig(Bounded):
     noise: Noise = dataclasses.field(default_factory=Noise)
     """Observation noise."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_absolute(self)
+
 
 class LeggedTask(Task[M], Generic[M]):
-    """A legged robot on its ground."""
+    """A legged robot on its ground.
 
-    robot: LeggedRobot
+    With `config.scaled`, weights of torque and power go with one over the robot's weight times height.
+    """
+
     ground: Flat | Rough = Flat()
     config: Any
     pushed: ClassVar[bool] = True
     """Whether this task pushes the robot."""
+    chosen_for: ClassVar[Size] = GO1
+    """The robot for which settings were chosen."""
+    other: ClassVar[Mapping[bool, str]] = {}
+    """Whether a robot has two feet -> the task for it, if it is not this one."""
 
     def __init__(self, config: LeggedConfig | None = None, changes: Changes = UNCHANGED) -> None:
+        """Read the robot's file.
+
+        Raises:
+            ModelError: the file cannot be read or is not understood, its servos do not hold the robot up, or another
+                task is for its number of feet.
+        """
+        config = config or self.config_type()
+        assert config is not None
+        self.robot = robot = legged_of(config.robot)
+        if (fitting := self.other.get(robot.is_biped)) is not None:
+            names = ", ".join(robot.source.feet)
+            raise ModelError(
+                f"{robot.source.file} stands on {len(robot.feet)} feet ({names}): {fitting} is for it (key feet)"
+            )
+        self.size = robot.height / self.chosen_for.height if config.scaled else 1.0
+        self.effort_scale = self.chosen_for.effort / robot.effort if config.scaled else 1.0
         super().__init__(config, changes)
-        self.layout = self.robot.layout(self.model)
-        self.action_size = len(self.robot.joint_names)
-        self.action_scale = self.config.action_scale * np.asarray(self.robot.reach or [1.0] * self.action_size)
+        self.layout = Layout.of(robot, self.model)
+        self.action_size = len(robot.joint_names)
+        self.action_scale = self.config.action_scale * action_reach(robot, self.config.action_scale)
         self.mass = float(self.model.body_subtreemass[self.layout.trunk])
         middle, half = self.layout.limits.mean(axis=1), np.diff(self.layout.limits)[:, 0] / 2
         self.soft_limits = middle - 0.95 * half, middle + 0.95 * half
@@ -119,7 +156,8 @@ class LeggedTask(Task[M], Generic[M]):
     def reward_weights(self) -> Mapping[str, float]:
         """Term -> weight per control step; the config gives them per second."""
         weights = dataclasses.asdict(self.config.weights)
-        return {name: self.timing.control_dt * weight for name, weight in weights.items()}
+        scales = dict.fromkeys(EFFORTS, self.effort_scale)
+        return {name: self.timing.control_dt * weight * scales.get(name, 1.0) for name, weight in weights.items()}
 
     @property
     def mirror(self) -> Mirror:  # type: ignore[override]  # a declaration that is computed
@@ -128,7 +166,7 @@ class LeggedTask(Task[M], Generic[M]):
         Raises:
             EmbodiedError: a joint or a foot of the robot has no mirror image; names it.
         """
-        joints, feet = self.robot.reflections(self.model)
+        joints, feet = reflections(self.robot, self.model)
         sensed = {
             "linvel": VECTOR, "gyro": PSEUDOVECTOR, "gravity": VECTOR, "joint_pos": joints, "joint_vel": joints,
         }  # fmt: skip
@@ -156,7 +194,8 @@ class LeggedTask(Task[M], Generic[M]):
 
     def compose(self) -> mujoco.MjSpec:
         """The robot on its ground, without options of the physics."""
-        return self.ground.compose(self.robot.asset)
+        with tempfile.TemporaryDirectory() as folder:
+            return self.ground.compose(self.robot.written(Path(folder)).resolve())
 
     def declared_terms(self) -> tuple[Term, ...]:
         model, layout = self.model, self.layout

@@ -15,8 +15,10 @@ from jax import Array
 from embodied.core import randomization
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
+from embodied.errors import ModelError
 from embodied.math.rewards import squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_multiply, quat_rotate, quat_rotate_inverse
+from embodied.robot.prepared.roles import Role
 from embodied.storage.bounds import FRACTION, BoundError
 from tasks.locomotion.legged import IN_CONTACT, LeggedConfig, LeggedTask
 
@@ -124,8 +126,8 @@ class Handstand(LeggedTask[TaskState]):
     upright on them it could step to one side only."""
     sweep: ClassVar[float] = 0.2
     """rad by which the standing legs then lean towards the belly, so that the feet are under the centre of mass."""
-    others: ClassVar[slice] = slice(2, 4)
-    """The feet that are to leave the ground, among `LeggedRobot.feet`."""
+    raised: ClassVar[float] = -1.0
+    """Sign of x, in the home pose, of the feet that are to leave the ground: the hind ones."""
     config_type = TwoFeetConfig
     config: TwoFeetConfig
     pushed = False
@@ -134,10 +136,14 @@ class Handstand(LeggedTask[TaskState]):
 
     def __init__(self, config: TwoFeetConfig | None = None, changes: Changes = UNCHANGED) -> None:
         super().__init__(config, changes)
+        if len(self.robot.feet) != 4:
+            raise ModelError(f"{self.robot.source.file} stands on {len(self.robot.feet)} feet; expected 4")
         # How far its shapes reach along the axes of the trunk, and against them: the box, and the head before it.
         shapes = np.flatnonzero((self.model.geom_bodyid == self.layout.trunk) & (self.model.geom_conaffinity > 0))
         centre, reach = self.model.geom_pos[shapes], self.model.geom_aabb[shapes, 3:]
         self.front, self.back = (reach + centre).max(0), (reach - centre).max(0)
+        ahead = self._feet_at(self.layout.home)[:, 0]
+        self.others, self.standing = np.flatnonzero(self.raised * ahead > 0), np.flatnonzero(self.raised * ahead < 0)
         self.upright_pose = self._upright_pose()
         self.rise = np.array([self._height(phase) for phase in PHASES])
 
@@ -147,24 +153,25 @@ class Handstand(LeggedTask[TaskState]):
         The trunk is turned by `pitch`, and the standing legs' thighs against it, so that these legs stay as they were,
         but for `sweep`.
         """
-        thighs = [self.robot.joint_names.index(f"{foot.removesuffix('_foot')}_thigh") for foot in self.standing]
+        legs = [joint for foot in self.standing for joint in self.robot.leg(foot)]
+        thighs = [joint for joint in legs if self.robot.roles[joint] is Role.HIP]
         pose = self.layout.home.copy()
         pose[thighs] = np.clip(pose[thighs] + self.nose * self.pitch + self.sweep, *self.layout.limits[thighs].T)
         return pose
 
-    @property
-    def standing(self) -> list[str]:
-        """Names of the feet that stay on the ground."""
-        return [foot for foot in self.robot.feet if foot not in self.robot.feet[self.others]]
+    def _feet_at(self, joints: np.ndarray, pitch: float = 0.0) -> np.ndarray:
+        """(4, 3) m, world frame, of the feet, with the trunk at the origin and nose down by `pitch` rad."""
+        data, layout = mujoco.MjData(self.model), self.layout
+        data.qpos[layout.root_qpos : layout.root_qpos + 7] = [0, 0, 0, np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]
+        data.qpos[layout.qpos] = joints
+        mujoco.mj_forward(self.model, data)
+        return np.array([data.sensor(f"{foot}_pos").data for foot in self.robot.feet])
 
     def _height(self, phase: float) -> float:
         """m of the trunk with the standing feet on the ground, on the way up from standing, 0, to balancing, 1."""
-        data, layout = mujoco.MjData(self.model), self.layout
-        pitch = -self.nose * phase * self.pitch
-        data.qpos[layout.root_qpos : layout.root_qpos + 7] = [0, 0, 0, np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]
-        data.qpos[layout.qpos] = layout.home + phase * (self.upright_pose - layout.home)
-        mujoco.mj_forward(self.model, data)
-        return float(self.robot.foot_radius - min(data.sensor(f"{foot}_pos").data[2] for foot in self.standing))
+        joints = self.layout.home + phase * (self.upright_pose - self.layout.home)
+        feet = self._feet_at(joints, -self.nose * phase * self.pitch)
+        return float(self.robot.foot_radius - feet[self.standing, 2].min())
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         """Standing near the home pose, balanced already, or between, at a random heading."""
@@ -270,7 +277,7 @@ class Handstand(LeggedTask[TaskState]):
         point", eq. 4), of the trunk, which has most of the mass.
         """
         swing = jnp.sqrt(jnp.maximum(self.height(world), 0.0) / -self.model.opt.gravity[2])
-        middle = jnp.mean(jnp.delete(self.feet(world, "pos"), self.others, axis=0)[:, :2], axis=0)
+        middle = jnp.mean(self.feet(world, "pos")[self.standing, :2], axis=0)
         return world["position"][:2] + world["linvel_w"][:2] * swing - middle
 
     def _others_touch(self, world: World) -> Array:
@@ -299,5 +306,5 @@ class Footstand(Handstand):
     nose = 1.0
     pitch = np.radians(90.0)
     sweep = 0.0
-    others = slice(0, 2)
+    raised = 1.0
     instruction = ("Stand on your hind feet.", "Rear up and balance.", "Balance on your hind legs, nose up.")

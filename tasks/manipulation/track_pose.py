@@ -101,7 +101,7 @@ class TrackPoseConfig(Bounded):
     """Options of `manipulation/track-pose`."""
 
     robot: RobotPath = ""
-    """Name, or MJCF or URDF file, of an arm (see docs/own_robot.md); by default panda."""
+    """Name, or MJCF or URDF file, of an arm (see docs/your_robot.md); by default panda."""
     orientation: bool = False
     """Whether the tip's turn counts, too."""
     goal_seconds: float = 2.0

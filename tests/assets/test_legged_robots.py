@@ -13,8 +13,8 @@ import torch
 
 from embodied.core.scenes import compose
 from embodied.core.world import World
-from tasks.locomotion.joystick import JoystickConfig
-from tasks.locomotion.quadrupeds import GO2, Go2Joystick
+from embodied.robot.prepared.legged import legged_of
+from tasks.locomotion.joystick import Joystick, JoystickConfig
 from tests.kit.hooks import blank
 from tests.kit.worlds import build_env
 
@@ -200,8 +200,8 @@ def test_go2_lengths_are_the_published_ones(go2: mujoco.MjModel) -> None:
         np.testing.assert_allclose(go2.body(f"{leg}_calf").pos, (0, 0, -0.213))
         np.testing.assert_allclose(go2.geom(leg).pos, (0, 0, -0.213))
         np.testing.assert_allclose(go2.site(f"{leg}_foot").pos, go2.geom(leg).pos)
-        assert go2.geom(leg).size[0] == pytest.approx(GO2.foot_radius)
-    assert at_home(go2).qpos[2] == pytest.approx(GO2.height)
+        assert go2.geom(leg).size[0] == pytest.approx(legged_of("go2").foot_radius)
+    assert at_home(go2).qpos[2] == pytest.approx(legged_of("go2").height)
 
 
 def test_go2_offers_what_the_go1_offers(go2: mujoco.MjModel) -> None:
@@ -219,7 +219,7 @@ def test_go2_offers_what_the_go1_offers(go2: mujoco.MjModel) -> None:
 
 
 def test_the_joystick_task_holds_the_go2_at_home_under_zero_actions() -> None:
-    task = Go2Joystick(JoystickConfig(without=("all",)))
+    task = Joystick(JoystickConfig("go2", without=("all",)))
     assert task.mass == pytest.approx(15.2064, abs=1e-3)
     state, key, data = blank(task).task_state, jax.random.PRNGKey(0), at_home(task.model)
 
@@ -236,7 +236,7 @@ def test_the_joystick_task_holds_the_go2_at_home_under_zero_actions() -> None:
 
 @pytest.mark.slow
 def test_joystick_task_runs_on_the_go2() -> None:
-    env = build_env(Go2Joystick(), "mujoco", 4)
+    env = build_env(Joystick(JoystickConfig("go2")), "mujoco", 4)
     env.reset(seed=0)
     for _ in range(25):
         step = env.step(torch.zeros(4, env.action_size))

@@ -3,7 +3,7 @@
 A comment before a block says how; without one it runs as it stands:
 
     <!-- run: no, needs a GPU -->                                 not at all, and why
-    <!-- run: by tests/test_own_robot.py -->                      by another test
+    <!-- run: by tests/test_robot_page.py -->                      by another test
     <!-- run: slow; with --steps 1536 for embodied.train -->      with the slow tests; flags that shorten a command
     <!-- run: replace TASK => swarm/hover; needs a1; after demos -->
 

@@ -13,7 +13,7 @@ from sim2real.identification import calibration as cb
 from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log
-from sim2real.twins import go1, make_twin
+from sim2real.twins import make_twin
 from sim2real.twins.joints import JointTwin
 from tests.kit.robots import arm
 
@@ -52,7 +52,7 @@ def test_a_strangers_arm_is_recovered(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_leg_is_recovered() -> None:
-    twin = go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     drawn = logs.draw(twin.parameters, np.random.default_rng(3))
     kept = (Kind.MASS, Kind.ENCODER_BIAS)
     truth = np.array([p.nominal if p.kind in kept else v for p, v in zip(twin.parameters, drawn, strict=True)])

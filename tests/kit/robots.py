@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+
+from embodied.robot import robot_file
 
 LINK = """<link name="{name}"><inertial><origin xyz="0 0 -.1"/><mass value="{mass}"/>
 <inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial>{shape}</link>"""
@@ -179,3 +182,8 @@ def biped(**changes: str) -> str:
             joint(f"{side}_elbow", f"{side}_upper_arm", f"{side}_forearm", at="0 0 -.25", axis="1 0 0", effort="20"),
         ]
     return f'<?xml version="1.0"?><robot name="b">{"".join(parts)}</robot>'
+
+
+def bare(name: str) -> str:
+    """The MJCF file of a robot of ours without its sensors, as others publish it."""
+    return re.sub(r"<sensor>.*?</sensor>", "", robot_file(name).read_text(), flags=re.DOTALL)

@@ -22,7 +22,7 @@ from sim2real.identification.calibration_page import page, values
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.logs import mcap_log, tables
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
-from sim2real.twins import crazyflie, go1, make_twin
+from sim2real.twins import crazyflie, make_twin
 from tests.kit import commands
 from tests.kit import twins as toys
 
@@ -41,7 +41,7 @@ def _time_one_joint(monkeypatch):
 @pytest.fixture(scope="module")
 def leg():
     """A leg's truth and log: only what the quick calibration estimates differs from the nominal model."""
-    twin = go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     drawn = logs.draw(twin.parameters, np.random.default_rng(3))
     kept = [fnmatch.fnmatch(p.name, pattern) for p in twin.parameters for pattern in QUICK.fix]
     kept = np.reshape(kept, (len(twin.parameters), -1)).any(1)
@@ -244,7 +244,7 @@ def test_a_weighed_drone_has_a_known_thrust(drone):
 @pytest.mark.slow
 def test_motor_strength_against_all_masses_is_named():
     """A leg of which nothing is known: masses, friction, rotors and motors by one factor move alike."""
-    twin = go1.twin(logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     truth = logs.draw(twin.parameters, np.random.default_rng([0, 1]))
     result, _ = cal.calibrate(logs.joint_log(twin, truth, logs.GO1_LEG, 8.0, 0), twin)
     (scale,) = [direction for direction in result.unidentified if direction.scale]
@@ -312,7 +312,7 @@ def test_the_command_line(leg, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--robot", "go3"], "unknown robot to calibrate 'go3'; known: crazyflie, go1, panda"),
+        (["--robot", "go3"], "unknown robot to calibrate 'go3'; known: crazyflie, g1, go1, go2, panda"),
         (["--robot", "go1", "--held-out", "1.5"], "held_out=1.5; expected more than 0"),
         (["--robot", "go1", "--fix", "nothing"], "unknown parameter 'nothing'"),
         (["--robot", "panda"], "the log lacks joint1"),

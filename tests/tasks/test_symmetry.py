@@ -21,12 +21,11 @@ from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from embodied.factory import make
 from embodied.math.symmetry import PLANAR_COMMAND, PSEUDOVECTOR, QUATERNION, VECTOR, Reflection
-from tasks.locomotion import g1, quadrupeds
 from tasks.locomotion.commands import CommandConfig
-from tasks.locomotion.getup import GetupConfig
-from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidConfig
-from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, JoystickConfig
-from tasks.locomotion.two_feet import TwoFeetConfig
+from tasks.locomotion.getup import Getup, GetupConfig
+from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidConfig, HumanoidJoystick
+from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, Joystick, JoystickConfig
+from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
 from tasks.swarm.single.hover import ROTORS, Hover, HoverConfig
 from tests.kit.hooks import blank
 from tests.kit.scripts import flown, hosted
@@ -59,7 +58,7 @@ def legged(task: Any, start: ResetState[Any]) -> ResetState[Any]:
     for name, reflection in (("command", PLANAR_COMMAND), ("target", joints)):
         if hasattr(start.task_state, name):
             changes[name] = reflection(getattr(start.task_state, name))
-    if isinstance(task.unwrapped, g1.G1Joystick):  # the other foot's turn is half a period away
+    if isinstance(task.unwrapped, HumanoidJoystick):  # the other foot's turn is half a period away
         changes["steps"] = start.task_state.steps + 0.5 / (STEP_RATE * task.timing.control_dt)
     state = dataclasses.replace(start.task_state, **changes)
     return dataclasses.replace(start, qpos=qpos(start.qpos), qvel=qvel(start.qvel), task_state=state)
@@ -85,11 +84,11 @@ def centred(task: Task[Any]) -> Task[Any]:
 ONE = CommandConfig(interval=1e9)
 ALL = ("all",)
 ROBOTS: dict[str, tuple[Callable[[], Task[Any]], Reflect, str]] = {
-    "go1": (lambda: centred(quadrupeds.Go1Joystick(JoystickConfig(without=ALL, command=ONE))), legged, "mujoco"),
-    "go2": (lambda: quadrupeds.Go2Joystick(JoystickConfig(without=ALL, command=ONE)), legged, "mujoco"),
-    "g1": (lambda: g1.G1Joystick(HumanoidConfig(without=ALL, command=ONE)), legged, "mujoco"),
-    "getup": (lambda: centred(quadrupeds.Go1Getup(GetupConfig(without=ALL))), legged, "mujoco"),
-    "handstand": (lambda: centred(quadrupeds.Go1Handstand(TwoFeetConfig(without=ALL))), legged, "mujoco"),
+    "go1": (lambda: centred(Joystick(JoystickConfig(without=ALL, command=ONE))), legged, "mujoco"),
+    "go2": (lambda: Joystick(JoystickConfig("go2", without=ALL, command=ONE)), legged, "mujoco"),
+    "g1": (lambda: HumanoidJoystick(HumanoidConfig(without=ALL, command=ONE)), legged, "mujoco"),
+    "getup": (lambda: centred(Getup(GetupConfig(without=ALL))), legged, "mujoco"),
+    "handstand": (lambda: centred(Handstand(TwoFeetConfig(without=ALL))), legged, "mujoco"),
     "crazyflie": (lambda: Hover(HoverConfig(noise=False, mass_spread=0.0)), flying, "rigid"),
 }
 
@@ -194,6 +193,6 @@ def test_what_cannot_be_mirrored_is_said_in_one_line() -> None:
         spec.body("FR_thigh").pos[0] += 0.1
 
     with pytest.raises(EmbodiedError, match=r"'FR_thigh' has no mirror image among .* nearest: 'FL_thigh'") as side:
-        _ = quadrupeds.Go1Joystick().rebuilt([lame]).mirror
+        _ = Joystick().rebuilt([lame]).mirror
     for error in (none, unknown, side):
         assert "\n" not in str(error.value)

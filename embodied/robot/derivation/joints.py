@@ -97,7 +97,7 @@ def joints_of(
     for joint, name, angle in zip(tree.joints, names, angles, strict=True):
         dof = int(model.jnt_dofadr[joint])
         slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
-        drive, kp, kv, effort = _driven(model, joint)
+        drive, kp, kv, effort = driven(model, joint)
         effort = efforts.get(name, effort)
         if not effort:
             raise ModelError(
@@ -154,7 +154,7 @@ def least_stiffness(tree: Tree, data: mujoco.MjData, legs: tuple[Limb, ...]) -> 
     return dict.fromkeys(hinges, weight * max(height, 0.0) if np.isfinite(height) else 0.0)
 
 
-def _driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float]:
+def driven(model: mujoco.MjModel, joint: int) -> tuple[str, float, float, float]:
     """Drive, stiffness, damping and largest torque that the file gives a joint; zeros where it gives none."""
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     effort = float(np.abs(model.jnt_actfrcrange[joint]).max()) if model.jnt_actfrclimited[joint] else 0.0

@@ -1,4 +1,4 @@
-"""A user's robot prepared for tasks: position servos, sensors, feet, a home key, one kind of contact."""
+"""Models of legged robots for tasks: position servos, sensors, feet, a home key, one kind of contact."""
 
 from __future__ import annotations
 
@@ -8,50 +8,104 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from embodied.core.scenes import load_spec
 from embodied.errors import ModelError
+from embodied.robot.derivation.joints import driven
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
 from embodied.robot.robot import Kind, Robot
-from embodied.robot.tree import lowest_point
+from embodied.robot.tree import is_below, lowest_point
 
 GRAVITY = 9.81  # m/s^2
 HIDDEN = 4  # group of shapes and sites that no picture shows
 # A biped with such ankles balances by stepping (unitree_rl_gym's G1: 40 N m/rad and 2 N m s/rad at 0.78 m and 33 kg).
 SOFT = 0.16  # of weight times height: N m/rad
 SOFT_LAG = 0.177  # of the root of height over gravity: s, their damping over their stiffness (G1: 0.05 s)
+DIGITS = 6  # behind the point, of a foot's radius in m
+FOOT_SENSORS = ("pos", "linvel_w", "touch")
+"""Sensors of each foot, below its name."""
+TRUNK_SENSORS = {
+    "gyro": (mujoco.mjtSensor.mjSENS_GYRO, True),
+    "accelerometer": (mujoco.mjtSensor.mjSENS_ACCELEROMETER, True),
+    "linvel": (mujoco.mjtSensor.mjSENS_VELOCIMETER, True),
+    "upvector": (mujoco.mjtSensor.mjSENS_FRAMEZAXIS, True),
+    "orientation": (mujoco.mjtSensor.mjSENS_FRAMEQUAT, False),
+    "position": (mujoco.mjtSensor.mjSENS_FRAMEPOS, False),
+    "linvel_w": (mujoco.mjtSensor.mjSENS_FRAMELINVEL, False),
+    "angvel_w": (mujoco.mjtSensor.mjSENS_FRAMEANGVEL, False),
+}
+"""Sensor -> its kind, and whether it is of the site `imu`; else of the trunk."""
 ARTICLES = {Kind.ARM: "an arm", Kind.HAND: "a hand", Kind.MULTIROTOR: "a multirotor"}
 TRACK = (0.685, 0.635, 0.241, 0.266)  # wxyz, of the camera that follows: as Go1's, from ahead and the right
 
 
 @dataclasses.dataclass(frozen=True)
-class Prepared:
-    """A legged robot's MJCF, as tasks of legged robots read it."""
+class LeggedModel:
+    """A legged robot's model as tasks of legged robots read it, and its measures in the home pose."""
 
-    xml: str
-    """The robot alone; names of sensors and of the key `home` as in `assets/robots/go1/go1.xml`."""
+    source: Robot
+    xml: str | None
+    """The robot alone, with the sensors and the key `home` of `assets/robots/go1/go1.xml`; None: as its file has it."""
     feet: tuple[str, ...]
-    """Names of the feet: prefixes of their sensors."""
+    """Names of the k feet: prefixes of their sensors `_touch`, `_pos`, `_linvel_w`."""
     foot_radius: float
     """m from a foot's point down to its sole."""
     height: float
-    """m of the trunk above the ground in the home pose."""
+    """m of the trunk above the ground."""
     feet_apart: float
-    """m between the first two feet in the home pose."""
+    """m between the first two feet along the ground."""
     roles: tuple[Role, ...]
-    """By joint."""
+    """(n) of the joints, in the order of actions."""
     stiffness: tuple[float, ...]
-    """N m/rad of the servos, by joint."""
+    """(n) N m/rad of their servos."""
+
+    @property
+    def name(self) -> str:
+        return self.source.file.stem
+
+    @property
+    def trunk(self) -> str:
+        """Name of the floating body."""
+        return self.source.trunk
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the n actuated joints, and of their servos, in the order of actions."""
+        return tuple(joint.name for joint in self.source.joints)
 
     @property
     def is_biped(self) -> bool:
         return len(self.feet) == 2
 
+    @property
+    def effort(self) -> float:
+        """N m, weight times height."""
+        return self.source.mass * GRAVITY * self.height
 
-def prepare_legged(robot: Robot) -> Prepared:
-    """Rewrite a legged robot's model.
+    def leg(self, foot: int) -> tuple[int, ...]:
+        """Numbers of the joints that carry a foot, from the trunk on."""
+        model = self.source.model
+        body = int(model.body(self.source.feet[foot]).id)
+        carriers = [int(model.joint(name).bodyid[0]) for name in self.joint_names]
+        return tuple(joint for joint, carrier in enumerate(carriers) if is_below(model, body, carrier))
+
+    def written(self, folder: Path) -> Path:
+        """The MJCF file of this model: the robot's own, or one in `folder`."""
+        if self.xml is None:
+            return self.source.file
+        file = folder / "robot.xml"
+        file.write_text(self.xml)
+        return file
+
+    def spec(self) -> mujoco.MjSpec:
+        return load_spec(self.source.file.resolve()) if self.xml is None else mujoco.MjSpec.from_string(self.xml)
+
+
+def legged_model(robot: Robot) -> LeggedModel:
+    """The model of a legged robot: its file where that has all that tasks read, else the file rewritten.
 
     Raises:
         ModelError: it has no legs, its base is fixed, or its servos do not hold it upright.
@@ -62,6 +116,64 @@ def prepare_legged(robot: Robot) -> Prepared:
         )
     if not robot.free:
         raise ModelError(f'{robot.file}: its base is fixed, and it cannot walk; say base = "free" in {NAME}')
+    feet = _complete(robot)
+    return _rewritten(robot) if feet is None else _as_it_is(robot, feet)
+
+
+legged_of = by_file(legged_model)
+"""The model of a legged robot, of its name or file."""
+
+
+def _complete(robot: Robot) -> tuple[str, ...] | None:
+    """Names of the feet's sites, where the file has the sensors, the servos and the key `home` that tasks read."""
+    model = robot.model
+    sensors, keys = (
+        {part(i).name for i in range(n)} for part, n in ((model.sensor, model.nsensor), (model.key, model.nkey))
+    )
+    sites = {
+        model.body(model.site_bodyid[i]).name: model.site(i).name
+        for i in range(model.nsite)
+        if f"{model.site(i).name}_touch" in sensors
+    }
+    feet = tuple(sites[foot] for foot in robot.feet if foot in sites)
+    of_feet = FOOT_SENSORS if len(robot.feet) > 2 else (*FOOT_SENSORS, "upvector")
+    needed = {*TRUNK_SENSORS, *(f"{foot}_{kind}" for foot in feet for kind in of_feet)}
+    needed |= {f"{joint.name}_torque" for joint in robot.joints}
+    if "home" not in keys or len(feet) < len(robot.feet) or not needed <= sensors:
+        return None
+    home = model.key("home").qpos
+    servos = {model.actuator(i).name for i in range(model.nu)}
+    # What `robot.toml` says otherwise than the file has to be written into it.
+    same = all(
+        joint.name in servos
+        and driven(model, model.joint(joint.name).id)
+        == ("position", joint.servo.kp, joint.servo.kv, joint.servo.effort)
+        and home[model.joint(joint.name).qposadr[0]] == joint.home
+        for joint in robot.joints
+    )
+    return feet if same else None
+
+
+def _as_it_is(robot: Robot, feet: tuple[str, ...]) -> LeggedModel:
+    data = mujoco.MjData(robot.model)
+    data.qpos[:] = robot.model.key("home").qpos
+    mujoco.mj_kinematics(robot.model, data)
+    places = np.array([data.site(foot).xpos for foot in feet])
+    soles = [lowest_point(data, robot.model, (int(robot.model.body(foot).id),))[0] for foot in robot.feet]
+    return LeggedModel(
+        source=robot,
+        xml=None,
+        feet=feet,
+        foot_radius=round(float(np.mean(places[:, 2] - soles)), DIGITS),
+        height=float(data.body(robot.trunk).xpos[2]),
+        feet_apart=float(np.linalg.norm((places[0] - places[1])[:2])),
+        roles=roles(robot),
+        stiffness=tuple(joint.servo.kp for joint in robot.joints),
+    )
+
+
+def _rewritten(robot: Robot) -> LeggedModel:
+    """The file without its scene, with servos, sensors, the key `home`, and contacts with the ground alone."""
     spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():
@@ -70,7 +182,7 @@ def prepare_legged(robot: Robot) -> Prepared:
     away = 3.0 * robot.height
     track = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
     root.add_camera(name="track", mode=track, pos=[0.55 * away, -1.1 * away, 0.35 * away], quat=TRACK)
-    if robot.free and not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
+    if not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
         root.add_freejoint(name="root")
     parts = roles(robot)
     soft = _soft_ankles(robot, parts) if len(robot.feet) == 2 else {}
@@ -88,7 +200,8 @@ def prepare_legged(robot: Robot) -> Prepared:
     _limit(spec, robot, key.ctrl)
     model = compiled(robot.file, spec)
     feet = [_where(model, qpos, f"foot_{foot}") for foot in robot.feet]
-    return Prepared(
+    return LeggedModel(
+        source=robot,
         xml=spec.to_xml(),
         feet=tuple(f"foot_{name}" for name in robot.feet),
         foot_radius=radius,
@@ -97,10 +210,6 @@ def prepare_legged(robot: Robot) -> Prepared:
         roles=parts,
         stiffness=tuple(soft.get(joint.name, joint.servo.kp) for joint in robot.joints),
     )
-
-
-legged_of = by_file(lambda robot: (robot, prepare_legged(robot)))
-"""A legged robot, and its MJCF for tasks, of a file."""
 
 
 def _soft_ankles(robot: Robot, parts: tuple[Role, ...]) -> dict[str, float]:
@@ -191,20 +300,9 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
     for site in [site for site in spec.sites if site.name == "imu"]:
         spec.delete(site)
     root.add_site(name="imu", group=HIDDEN)
-    for name, kind in (
-        ("gyro", kinds.mjSENS_GYRO),
-        ("accelerometer", kinds.mjSENS_ACCELEROMETER),
-        ("linvel", kinds.mjSENS_VELOCIMETER),
-        ("upvector", kinds.mjSENS_FRAMEZAXIS),
-    ):
-        spec.add_sensor(name=name, type=kind, objtype=objects.mjOBJ_SITE, objname="imu")
-    for name, kind in (
-        ("orientation", kinds.mjSENS_FRAMEQUAT),
-        ("position", kinds.mjSENS_FRAMEPOS),
-        ("linvel_w", kinds.mjSENS_FRAMELINVEL),
-        ("angvel_w", kinds.mjSENS_FRAMEANGVEL),
-    ):
-        spec.add_sensor(name=name, type=kind, objtype=objects.mjOBJ_XBODY, objname=robot.trunk)
+    for name, (kind, of_site) in TRUNK_SENSORS.items():
+        of, where = (objects.mjOBJ_SITE, "imu") if of_site else (objects.mjOBJ_XBODY, robot.trunk)
+        spec.add_sensor(name=name, type=kind, objtype=of, objname=where)
     data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.home
     mujoco.mj_kinematics(robot.model, data)

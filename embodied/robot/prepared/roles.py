@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot.robot import Robot
+from embodied.robot.tree import is_below
 
 ALONG = 0.7  # cosine of the angle to an axis within which a joint counts as turning about it
 ANKLE = 0.2  # of the base's height: leg joints lower than this are ankles
@@ -50,7 +51,7 @@ def roles(robot: Robot) -> tuple[Role, ...]:
         number = int(model.joint(joint.name).id)
         body = int(model.jnt_bodyid[number])
         pitches = abs(float(data.xaxis[number, 1])) > ALONG
-        carried = [foot for foot in feet if _hangs_on(model, foot, body)]
+        carried = [foot for foot in feet if is_below(model, foot, body)]
         if len(carried) == 1:
             low = float(data.xanchor[number, 2]) - sole < ANKLE * robot.height
             first = pitches and not low and carried[0] not in hips
@@ -76,9 +77,3 @@ def _above(axis: np.ndarray, share: float, carries_legs: bool) -> Role:
     if carries_legs or share > TRUNK:
         return Role.TRUNK_YAW if abs(float(axis[2])) > ALONG else Role.TRUNK
     return Role.ARM_PITCH if abs(float(axis[1])) > ALONG and share > HAND else Role.ARM
-
-
-def _hangs_on(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
-    while body > ancestor:
-        body = int(model.body_parentid[body])
-    return body == ancestor

@@ -67,7 +67,7 @@ class SimulatedOptions:
     seed: int = 0
     """Of the initial state, the noise, the losses and the mismatch."""
     robot_file: cli.Rare[Path | None] = None
-    """Model file of a robot of one's own, if it no longer lies where it was trained with; it must be the same."""
+    """Model file of the robot, if it no longer lies where it was trained with; it must be the same."""
 
     def __post_init__(self) -> None:
         for name in ("latency", "sensor_latency"):

@@ -71,7 +71,7 @@ class TabletopConfig(Bounded):
     """Whether the joints keep to their limits of acceleration (in robot.toml), too: the hand then moves half as fast as
     Meta-World's, 5 mm a step at most, and later."""
     robot: RobotPath = ""
-    """Name, or MJCF or URDF file, of an arm with a two-finger gripper (see docs/own_robot.md); by default panda."""
+    """Name, or MJCF or URDF file, of an arm with a two-finger gripper (see docs/your_robot.md); by default panda."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -72,7 +72,7 @@ class HoverConfig(Bounded):
     preset: Preset = Preset.P250
     """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
     robot: RobotPath = ""
-    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
+    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/your_robot.md)."""
     start_distance: float = 1.0
     """m, the start lies at most this far from the target."""
     start_tilt: float = 90.0

@@ -45,7 +45,7 @@ class TrajectoryConfig(WaypointConfig):
     agents: int = 1
     """Number of drones, each on a path of its own."""
     robot: RobotPath = ""
-    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/own_robot.md)."""
+    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/your_robot.md)."""
     level: Level = Level.RATES
     """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     path: Path = Path.RANDOM

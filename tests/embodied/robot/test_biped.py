@@ -10,9 +10,8 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import Robot
-from embodied.robot.prepared.legged import SOFT, Prepared, prepare_legged
+from embodied.robot.prepared.legged import SOFT, LeggedModel, legged_model
 from embodied.robot.prepared.roles import Role, roles
-from embodied.storage.paths import asset
 from tests.kit.robots import biped, quadruped
 
 pytestmark = pytest.mark.timeout(120)
@@ -26,8 +25,8 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Robot:
 
 
 @pytest.fixture(scope="module")
-def prepared(robot: Robot) -> Prepared:
-    return prepare_legged(robot)
+def prepared(robot: Robot) -> LeggedModel:
+    return legged_model(robot)
 
 
 def test_every_joint_has_the_role_that_its_name_says(robot: Robot) -> None:
@@ -50,9 +49,9 @@ def test_quadrupeds_bend_their_knees_and_have_no_ankles(tmp_path: Path) -> None:
     assert set(roles(Robot.load(tmp_path / "q.urdf"))) == {Role.HIP, Role.KNEE}
 
 
-def test_the_home_pose_is_in_balance(robot: Robot, prepared: Prepared) -> None:
+def test_the_home_pose_is_in_balance(robot: Robot, prepared: LeggedModel) -> None:
     """At rest on a floor nothing accelerates at first, though it would fall in the end."""
-    spec = mujoco.MjSpec.from_string(prepared.xml)
+    spec = prepared.spec()
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
     model = spec.compile()
     data = mujoco.MjData(model)
@@ -65,8 +64,8 @@ def test_the_home_pose_is_in_balance(robot: Robot, prepared: Prepared) -> None:
     assert touch == pytest.approx(9.81 * robot.mass, rel=0.25)
 
 
-def test_soles_are_level_and_on_the_ground(prepared: Prepared) -> None:
-    model = mujoco.MjModel.from_xml_string(prepared.xml)
+def test_soles_are_level_and_on_the_ground(prepared: LeggedModel) -> None:
+    model = prepared.spec().compile()
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
     mujoco.mj_forward(model, data)
@@ -76,23 +75,13 @@ def test_soles_are_level_and_on_the_ground(prepared: Prepared) -> None:
     assert prepared.feet_apart == pytest.approx(0.2, abs=0.03)
 
 
-def test_ankles_are_too_soft_to_stand_on_alone(robot: Robot, prepared: Prepared) -> None:
-    model = mujoco.MjModel.from_xml_string(prepared.xml)
+def test_ankles_are_too_soft_to_stand_on_alone(robot: Robot, prepared: LeggedModel) -> None:
+    model = prepared.spec().compile()
     most = SOFT * robot.mass * 9.81 * robot.height
     for joint, role in zip(robot.joints, prepared.roles, strict=True):
         stiffness = model.actuator(joint.name).gainprm[0]
         soft = role in (Role.ANKLE, Role.ANKLE_PITCH)
         assert stiffness == pytest.approx(min(joint.servo.kp, most) if soft else joint.servo.kp, rel=1e-4)
-
-
-def test_g1_keeps_its_pose_and_gets_the_ankles_of_its_own_task() -> None:
-    from tasks.locomotion.g1 import G1Joystick
-
-    own = G1Joystick().model
-    model = mujoco.MjModel.from_xml_string(prepare_legged(Robot.load(asset("robots/g1/g1.xml"))).xml)
-    np.testing.assert_allclose(model.key("home").qpos, own.key("home").qpos, atol=1e-4)
-    np.testing.assert_allclose(model.key("home").ctrl, own.key("home").ctrl, atol=0.01)
-    np.testing.assert_allclose(model.actuator_gainprm[:, 0], own.actuator_gainprm[:, 0], rtol=0.03)
 
 
 def test_a_biped_too_weak_to_stand_names_the_joint(tmp_path: Path) -> None:
@@ -101,4 +90,4 @@ def test_a_biped_too_weak_to_stand_names_the_joint(tmp_path: Path) -> None:
     with pytest.raises(
         EmbodiedError, match=r"to stand, left_knee must give all of its 2 N m or more; say another home"
     ):
-        prepare_legged(Robot.load(tmp_path / "b.urdf"))
+        legged_model(Robot.load(tmp_path / "b.urdf"))

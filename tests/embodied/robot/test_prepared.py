@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import mujoco
@@ -10,16 +11,16 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Robot
-from embodied.robot.prepared.legged import Prepared, prepare_legged
+from embodied.robot.prepared.legged import LeggedModel, legged_model
 from embodied.storage.paths import asset
 from tests.kit.robots import quadruped
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def on_floor(prepared: Prepared) -> tuple[mujoco.MjModel, mujoco.MjData]:
+def on_floor(prepared: LeggedModel) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """The robot on a floor, at its home key."""
-    spec = mujoco.MjSpec.from_string(prepared.xml)
+    spec = prepared.spec()
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=1, conaffinity=0)
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model = spec.compile()
@@ -29,13 +30,13 @@ def on_floor(prepared: Prepared) -> tuple[mujoco.MjModel, mujoco.MjData]:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> LeggedModel:
     file = tmp_path_factory.mktemp("robot") / "robot.urdf"
     file.write_text(quadruped())
-    return prepare_legged(Robot.load(file))
+    return legged_model(Robot.load(file))
 
 
-def test_it_stays_where_its_home_key_puts_it(prepared: Prepared) -> None:
+def test_it_stays_where_its_home_key_puts_it(prepared: LeggedModel) -> None:
     model, data = on_floor(prepared)
     begin = data.qpos.copy()
     while data.time < 1.0:
@@ -44,7 +45,7 @@ def test_it_stays_where_its_home_key_puts_it(prepared: Prepared) -> None:
     np.testing.assert_allclose(data.qpos[7:], begin[7:], atol=0.05)
 
 
-def test_its_sensors_mean_what_their_names_say(prepared: Prepared) -> None:
+def test_its_sensors_mean_what_their_names_say(prepared: LeggedModel) -> None:
     model, data = on_floor(prepared)
     while data.time < 1.0:
         mujoco.mj_step(model, data)
@@ -59,39 +60,66 @@ def test_its_sensors_mean_what_their_names_say(prepared: Prepared) -> None:
         assert data.sensor(f"{name}_torque").data[0] == pytest.approx(data.actuator(name).force[0], abs=1e-9)
 
 
-def test_parts_of_the_robot_do_not_meet_each_other(prepared: Prepared) -> None:
+def test_parts_of_the_robot_do_not_meet_each_other(prepared: LeggedModel) -> None:
     model, _ = on_floor(prepared)
     robot = model.geom_bodyid > 0
     assert not model.geom_contype[robot].any()
 
 
-@pytest.mark.parametrize("name", ["go1", "go2"])
-def test_our_own_quadrupeds_keep_their_servos_and_pose(name: str) -> None:
-    original = mujoco.MjModel.from_xml_path(str(asset(f"robots/{name}/{name}.xml")))
-    model, _ = on_floor(prepare_legged(Robot.load(asset(f"robots/{name}/{name}.xml"))))
+@pytest.mark.parametrize("name", ["go1", "go2", "g1"])
+def test_a_file_that_has_all_stays_as_it_is(name: str) -> None:
+    prepared, file = legged_model(Robot.load(name)), asset(f"robots/{name}/{name}.xml")
+    original = mujoco.MjModel.from_xml_path(str(file))
+    assert prepared.written(Path("unused")) == file
+    assert prepared.height == original.key("home").qpos[2]
+    data = mujoco.MjData(original)
+    data.qpos[:] = original.key("home").qpos
+    mujoco.mj_forward(original, data)
+    for foot in prepared.feet:
+        assert data.sensor(f"{foot}_pos").data[2] == pytest.approx(prepared.foot_radius, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('name="FR_foot_touch"', 'name="FR_felt"'),
+        lambda text: text.replace('key name="home"', 'key name="stand"'),
+        lambda text: text,
+    ],
+    ids=["sensor", "key", "robot.toml"],
+)
+def test_a_file_that_lacks_something_is_rewritten_with_its_servos_and_pose(
+    change: Callable[[str], str], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    file = asset("robots/go1/go1.xml")
+    (tmp_path / "go1.xml").write_text(change(file.read_text()))
+    other = "robot.toml" in request.node.name
+    (tmp_path / NAME).write_text('kp = { "*" = 36 }' if other else "")
+    prepared, original = legged_model(Robot.load(tmp_path / "go1.xml")), mujoco.MjModel.from_xml_path(str(file))
+    assert prepared.xml is not None
+    model, _ = on_floor(prepared)
     for index in range(original.nu):
         servo = original.actuator(index).name
-        np.testing.assert_allclose(model.actuator(servo).gainprm[0], original.actuator_gainprm[index, 0])
+        assert model.actuator(servo).gainprm[0] == pytest.approx(36 if other else original.actuator_gainprm[index, 0])
         np.testing.assert_allclose(model.actuator(servo).forcerange, original.actuator_forcerange[index])
         for field in ("damping", "frictionloss", "armature"):
             np.testing.assert_allclose(getattr(model.joint(servo), field), getattr(original.joint(servo), field))
-    home, ours = original.key("home").qpos, model.key("home").qpos
-    np.testing.assert_allclose(ours[7:], home[7:], atol=1e-6)
-    assert ours[2] == pytest.approx(home[2], abs=0.002)
+    np.testing.assert_allclose(model.key("home").qpos[7:], original.key("home").qpos[7:], atol=1e-6)
+    assert model.key("home").qpos[2] == pytest.approx(original.key("home").qpos[2], abs=0.002)
 
 
 def test_a_robot_that_cannot_stand_is_refused_with_what_mends_it(tmp_path: Path) -> None:
     (tmp_path / "robot.urdf").write_text(quadruped())
     (tmp_path / NAME).write_text('effort = { "*" = 0.5 }')
     with pytest.raises(EmbodiedError, match=r"its servos do not hold it up: .*say another home, or larger kp"):
-        prepare_legged(Robot.load(tmp_path / "robot.urdf"))
+        legged_model(Robot.load(tmp_path / "robot.urdf"))
 
 
 def test_a_robot_that_is_bolted_down_is_refused(tmp_path: Path) -> None:
     (tmp_path / "robot.urdf").write_text(quadruped())
     (tmp_path / NAME).write_text('base = "fixed"\nkind = "legged"')
     with pytest.raises(EmbodiedError, match=r"its base is fixed, and it cannot walk; say base"):
-        prepare_legged(Robot.load(tmp_path / "robot.urdf"))
+        legged_model(Robot.load(tmp_path / "robot.urdf"))
 
 
 def test_pictures_show_shapes_for_the_eye_alone_where_there_are_any(tmp_path: Path) -> None:
@@ -99,7 +127,7 @@ def test_pictures_show_shapes_for_the_eye_alone_where_there_are_any(tmp_path: Pa
     visual = '<visual><geometry><box size=".5 .3 .1"/></geometry></visual>'
     for name, text in (("plain", quadruped()), ("dressed", quadruped().replace("<collision>", visual + "<collision>"))):
         (tmp_path / f"{name}.urdf").write_text(text)
-        model = mujoco.MjModel.from_xml_string(prepare_legged(Robot.load(tmp_path / f"{name}.urdf")).xml)
+        model = legged_model(Robot.load(tmp_path / f"{name}.urdf")).spec().compile()
         solid = model.geom_conaffinity != 0
         assert (model.geom_group[solid] > 2).all() == (name == "dressed")
         assert (model.geom_group[~solid] <= 2).all()

@@ -1,13 +1,17 @@
 """A parameter's value arrives in the model, and nothing else changes."""
 
+import functools
+from typing import Any
+
 import mujoco
 import numpy as np
 import pytest
 
+from benchmarks import calibration_logs as logs
 from embodied.errors import ModelError, UnknownNameError
 from sim2real.identification import parameters as pm
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.twins import go1, panda
+from sim2real.twins import make_twin, panda
 
 JOINT = "FR_calf"
 VALUES = {
@@ -30,9 +34,15 @@ def parameter(kind, target=JOINT, **changes):
     )
 
 
+@functools.cache
+def leg() -> Any:
+    """The twin of a Go1's leg."""
+    return make_twin("go1", logs.empty(("joint_pos", "joint_vel"), ("FR_hip", "FR_thigh", "FR_calf")))
+
+
 @pytest.fixture
 def spec():
-    return go1.spec_of(("FR",))
+    return leg().spec.copy()
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -43,12 +53,12 @@ def test_a_value_that_was_applied_is_read_back(spec, kind):
     assert pm.read(model, kind, JOINT) == pytest.approx(VALUES[kind])
     assert before != pytest.approx(VALUES[kind])
     for other in set(VALUES) - {kind}:  # and no other kind changed with it
-        assert pm.read(model, other, JOINT) == pytest.approx(pm.read(go1.spec_of(("FR",)).compile(), other, JOINT))
+        assert pm.read(model, other, JOINT) == pytest.approx(pm.read(leg().spec.compile(), other, JOINT))
 
 
 def test_nominal_values_change_nothing(spec):
     model = spec.compile()
-    parameters = go1.parameters(model, ("FR_hip", "FR_thigh", "FR_calf"))
+    parameters = leg().parameters
     pm.apply(spec, parameters, [p.nominal for p in parameters])
     again = spec.compile()
     for field in ("body_mass", "body_inertia", "dof_damping", "dof_frictionloss", "dof_armature", "actuator_biasprm"):
@@ -78,7 +88,7 @@ def test_constants_derived_from_a_mass_follow(spec):
 
 def test_strength_scales_what_the_gains_were_set_to(spec):
     for order in ([Kind.STRENGTH, Kind.STIFFNESS], [Kind.STIFFNESS, Kind.STRENGTH]):
-        fresh = go1.spec_of(("FR",))
+        fresh = leg().spec.copy()
         values = {Kind.STRENGTH: 0.5, Kind.STIFFNESS: 20.0}
         pm.apply(fresh, [parameter(kind) for kind in order], [values[kind] for kind in order])
         actuator = fresh.compile().actuator(JOINT)

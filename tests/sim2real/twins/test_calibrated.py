@@ -1,6 +1,7 @@
 """A calibrated task is the same task on another robot: its physics is the calibration's, its contract its own."""
 
 import dataclasses
+import functools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import calibration_logs as logs
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
@@ -28,7 +30,7 @@ from sim2real.identification import calibration as cb
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.twins import crazyflie, flags, go1, panda
+from sim2real.twins import crazyflie, flags, make_twin, panda
 from sim2real.twins.calibrated import calibrated
 from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
@@ -52,10 +54,15 @@ def found(robot: str, parameters: tuple[Parameter, ...], **changes: float) -> Ca
     return Calibration(robot, estimates, tuple(map(tuple, covariance.tolist())), (), (), 0.002, 1.0, 1.0, True, "log")
 
 
+@functools.cache
+def twin() -> Any:
+    """The twin of a Go1's leg."""
+    return make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
+
+
 def leg() -> Calibration:
     """One leg with twice the friction and a fifth more mass."""
-    model = go1.spec_of(("FR",)).compile()
-    return found("go1", go1.parameters(model, LEG), friction=2.0, mass=1.2, damping=1.5)
+    return found("go1", twin().parameters, friction=2.0, mass=1.2, damping=1.5)
 
 
 def arm() -> Calibration:
@@ -104,7 +111,7 @@ def test_a_link_s_mass_and_its_payload_add_up() -> None:
         dataclasses.replace(e, value=0.08) if e.parameter.kind is Kind.PAYLOAD else e for e in calibration.estimates
     ]
     loaded = dataclasses.replace(calibration, estimates=tuple(heavier))
-    spec = go1.spec_of(("FR",))
+    spec = twin().spec.copy()
     loaded.apply(spec)
     model, names = spec.compile(), [e.name for e in heavier]
     values = loaded.values.copy()
@@ -266,11 +273,11 @@ def test_a_run_goes_on_with_its_calibration(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(CalibrationError, match="is of a crazyflie; Go1Joystick has a go1"):
+    with pytest.raises(CalibrationError, match="is of a crazyflie; Joystick has a go1"):
         calibrated(task_of(WALK), drone())
     late = dataclasses.replace(leg())
     estimates = tuple(dataclasses.replace(e, value=0.03) if e.name == "delay" else e for e in late.estimates)
-    with pytest.raises(CalibrationError, match=r"0.0300 s late; Go1Joystick can be trained with at most 0.02 s"):
+    with pytest.raises(CalibrationError, match=r"0.0300 s late; Joystick can be trained with at most 0.02 s"):
         calibrated(task_of(WALK), dataclasses.replace(late, estimates=estimates))
     with pytest.raises(CalibrationError, match=r"a Ant cannot be given a calibration.*LeggedTask"):
         calibrated(task_of("locomotion/ant"), leg())

@@ -12,14 +12,16 @@ import mujoco
 import numpy as np
 import pytest
 
-import tasks.locomotion
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError
+from embodied.factory import configured
 from embodied.registry import join_content
-from tasks.locomotion import g1, quadrupeds
-from tasks.locomotion.getup import GetupConfig
-from tasks.locomotion.joystick import JoystickConfig
-from tasks.locomotion.legged import LeggedTask, Variation
+from tasks.locomotion.getup import Getup, GetupConfig
+from tasks.locomotion.ground import Terrain
+from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick
+from tasks.locomotion.joystick import Joystick, JoystickConfig
+from tasks.locomotion.legged import Variation
+from tasks.locomotion.two_feet import Handstand
 from tests.kit.hooks import blank, partly
 
 KEY = jax.random.PRNGKey(0)
@@ -31,7 +33,7 @@ def starts(task: Task[Any], count: int, part: Callable[[Any], Any]) -> Any:
 
 
 def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after_the_top() -> None:
-    task = quadrupeds.Go1RoughJoystick()
+    task = Joystick(JoystickConfig(terrain=Terrain.ROUGH))
     state, end = blank(task).task_state, np.float32(task.timing.max_steps)
     restart = partly(task.restart, lambda start: start.task_state.level)
 
@@ -48,7 +50,7 @@ def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after
 
 
 def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
-    task = quadrupeds.Go1RoughJoystick()
+    task = Joystick(JoystickConfig(terrain=Terrain.ROUGH))
     level, qpos = starts(task, 200, lambda start: (start.task_state.level, start.qpos))
     assert set(np.unique(level)) == set(range(task.ground.levels))
     above = qpos[:, 2] - task.ground.height(qpos[:, :2])
@@ -56,11 +58,11 @@ def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:
 
 
 def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
-    whole = quadrupeds.Go1Joystick()
+    whole = Joystick()
     assert {"floor_friction", "latency", "encoder_bias", "push", "observation_noise"} <= set(whole.variations)
     for name in whole.variations:
-        assert set(quadrupeds.Go1Joystick(JoystickConfig(without=(name,))).variations) == set(whole.variations) - {name}
-    bare = quadrupeds.Go1Joystick(JoystickConfig(without=("all",)))
+        assert set(Joystick(JoystickConfig(without=(name,))).variations) == set(whole.variations) - {name}
+    bare = Joystick(JoystickConfig(without=("all",)))
     start = starts(bare, 3, lambda start: start)
     assert not bare.variations
     assert not start.model
@@ -71,7 +73,7 @@ def test_every_variation_is_listed_and_can_be_left_out_by_name() -> None:
 
 def test_an_unknown_variation_is_answered_with_those_that_exist() -> None:
     with pytest.raises(EmbodiedError, match=r"'floor_frction'.*floor_friction"):
-        quadrupeds.Go1Joystick(JoystickConfig(without=("floor_frction",)))
+        Joystick(JoystickConfig(without=("floor_frction",)))
 
 
 def test_a_range_the_wrong_way_round_is_refused() -> None:
@@ -80,7 +82,7 @@ def test_a_range_the_wrong_way_round_is_refused() -> None:
 
 
 def test_what_is_drawn_stays_in_its_range() -> None:
-    task = quadrupeds.Go1Joystick()
+    task = Joystick()
     friction, latency = starts(task, 300, lambda start: (start.model["geom_friction"], start.task_state.latency))
     friction = friction[:, task.model.geom("floor").id, 0]
     assert 0.4 <= friction.min() < 0.5
@@ -90,7 +92,7 @@ def test_what_is_drawn_stays_in_its_range() -> None:
 
 
 def test_latency_mixes_the_last_target_into_this_one() -> None:
-    task = quadrupeds.Go1Joystick()
+    task = Joystick()
     last, action = jnp.zeros(12), jnp.ones(12)
     np.testing.assert_allclose(task.delayed(action, last, jnp.zeros(())), action)
     np.testing.assert_allclose(task.delayed(action, last, jnp.asarray(0.005)), 0.75 * action, rtol=1e-6)
@@ -98,7 +100,7 @@ def test_latency_mixes_the_last_target_into_this_one() -> None:
 
 
 def test_a_fallen_robot_starts_in_every_orientation_and_cannot_act_at_first() -> None:
-    task = quadrupeds.Go1Getup(GetupConfig(without=("all",)))
+    task = Getup(GetupConfig(without=("all",)))
     qpos, limp = starts(task, 400, lambda start: (start.qpos, start.task_state.limp))
     quat, fallen = qpos[:, 3:7], limp > 0
     up = 1 - 2 * (quat[:, 1] ** 2 + quat[:, 2] ** 2)
@@ -114,13 +116,13 @@ def test_getup_robots_collide_with_themselves_and_others_do_not() -> None:
         meets = (model.geom_contype[:, None] & model.geom_conaffinity[None]) != 0
         return int((meets & body[:, None] & body[None]).sum())
 
-    assert own_pairs(quadrupeds.Go1Getup().model) > 0
-    assert own_pairs(quadrupeds.Go1Joystick().model) == 0
+    assert own_pairs(Getup().model) > 0
+    assert own_pairs(Joystick().model) == 0
 
 
 def test_soft_ankles_still_carry_the_g1_at_home() -> None:
     """Held at its stance it neither drops nor jumps; that it tips over after some seconds is what it learns against."""
-    task = g1.G1Joystick()
+    task = HumanoidJoystick(HumanoidConfig(scaled=False))
     model = task.model
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
@@ -131,7 +133,7 @@ def test_soft_ankles_still_carry_the_g1_at_home() -> None:
 
 
 def test_an_action_moves_each_joint_as_far_as_it_reaches() -> None:
-    task = g1.G1Joystick(g1.G1Joystick.config_type(without=("all",)))
+    task = HumanoidJoystick(HumanoidConfig(without=("all",)))
     joints, state = len(task.robot.joint_names), blank(task).task_state
     targets = partly(task.process_action, lambda processed: processed[0])(None, state, np.ones(joints, np.float32), KEY)
     moved = np.asarray(targets) - task.layout.stance
@@ -141,13 +143,8 @@ def test_an_action_moves_each_joint_as_far_as_it_reaches() -> None:
     assert waist.max() < arms.max() < legs.max()
 
 
-def test_a_robot_with_numbers_for_other_joints_is_refused() -> None:
-    with pytest.raises(ValueError, match="g1: 2 reach for 29 joints"):
-        dataclasses.replace(g1.G1, reach=(1.0, 1.0))
-
-
 def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
-    task = g1.G1Joystick()
+    task = HumanoidJoystick(HumanoidConfig(scaled=False))
     command = np.array([0.5, 0.0, 0.0], np.float32)
     state = dataclasses.replace(blank(task).task_state, command=command, steps=np.float32(9.0))
     left, right = np.sin(np.asarray(task._phase(state)))
@@ -156,11 +153,19 @@ def test_feet_swing_in_turn_and_stand_without_a_command() -> None:
     assert not np.asarray(task._phase(still)).any()
 
 
-def test_a_second_quadruped_is_one_model_one_description_and_the_same_tasks() -> None:
+def test_a_task_of_ours_is_one_class_with_a_config() -> None:
     registry = join_content()
-    for name, *_ in tasks.locomotion.QUADRUPED_TASKS:
-        go1, go2 = (registry[f"locomotion/{robot}-{name}"].load() for robot in ("go1", "go2"))
-        assert issubclass(go2, LeggedTask)
-        assert go1.__bases__ == go2.__bases__
-        assert [key for key in vars(go2) if not key.startswith("_")] == ["robot"]
-        assert go2.robot is quadrupeds.GO2
+    for name, kind in (("joystick-rough", Joystick), ("getup", Getup), ("handstand", Handstand)):
+        entries = {robot: registry[f"locomotion/{robot}-{name}"].load() for robot in ("go1", "go2")}
+        for robot, entry in entries.items():
+            config = entry.config_type()
+            assert issubclass(entry, kind)
+            assert isinstance(config, kind.config_type)
+            assert (config.robot, config.scaled) == (robot, False)
+    assert entries["go1"] is registry["locomotion/go1-handstand"].load()
+
+
+def test_a_config_that_leaves_the_robot_open_is_for_the_robot_of_the_task() -> None:
+    task = configured(join_content()["locomotion/go2-joystick-rough"], JoystickConfig(froude=False), {})
+    config: Any = task.config
+    assert (config.robot, config.terrain, config.froude) == ("go2", Terrain.ROUGH, False)

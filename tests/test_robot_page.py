@@ -1,4 +1,4 @@
-"""The commands of docs/own_robot.md do what the page says, one after the other: from a downloaded URDF to a bundle."""
+"""The commands of docs/your_robot.md do what the page says, one after the other: from a downloaded URDF to a bundle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kit.robots import quadruped
 
 pytestmark = pytest.mark.timeout(290)
 
-PAGE = Path(__file__).parents[1] / "docs" / "own_robot.md"
+PAGE = Path(__file__).parents[1] / "docs" / "your_robot.md"
 SHORTER = "--engine mujoco --num-envs 32 --steps 1536 --evaluate-episodes 0"
 """What a test adds to `train`."""
 

@@ -4,7 +4,7 @@ Every trial draws a robot anywhere in a wide range about the file's: friction, d
 of joints, masses of each group of links, every encoder's bias, a delay of about 10 ms. It plays the trajectory that
 `sim2real.excitation` makes of the file, its base held; the log has sensor noise. The log is calibrated from the file.
 
-python -m benchmarks.calibration_own_robot --json FILE
+python -m benchmarks.calibration_robot_file --json FILE
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.logs.log import Channel, Log
 from sim2real.twins import make_twin
 from sim2real.twins.joints import JointTwin
-from sim2real.twins.own_robot import Groups
+from sim2real.twins.robot import Groups
 
 NOISE = {"joint_pos": 1e-3, "joint_vel": 0.05}  # rad, rad/s, as of the Go1 in `benchmarks.calibration`
 
@@ -59,7 +59,7 @@ def main(settings: Settings) -> None:
         rows.append(trial(twin, command, seed))
         summary = bench.summary(rows)
         document = {"settings": {name: value for name, value in shown.items() if name != "json"}, "results": summary}
-        cli.write_result(settings.json, cli.command_line("benchmarks.calibration_own_robot"), document)
+        cli.write_result(settings.json, cli.command_line("benchmarks.calibration_robot_file"), document)
     bench.show(Path(file).name, bench.summary(rows))
 
 

@@ -23,7 +23,7 @@ from sim2real.logs.read_log import write_log
 from sim2real.twins import make_twin
 from sim2real.twins.calibrated import calibrated
 from sim2real.twins.joints import JointTwin
-from sim2real.twins.own_robot import BY_PLACE, Groups
+from sim2real.twins.robot import Groups
 from tests.kit.robots import arm, quadruped
 
 pytestmark = pytest.mark.timeout(280)
@@ -34,7 +34,7 @@ HIPS = tuple(f"leg{number}_hip" for number in (1, 5, 9, 13))
 EVERY = tuple(joint for hip in HIPS for joint in (hip, hip.replace("hip", "knee")))
 
 
-def twin_of(file: Path, names: tuple[str, ...], groups: Groups = BY_PLACE) -> JointTwin:
+def twin_of(file: Path, names: tuple[str, ...], groups: Groups | None = None) -> JointTwin:
     made = make_twin(str(file), logs.empty(("joint_pos", "joint_vel"), names), groups)
     assert isinstance(made, JointTwin)
     return made
@@ -195,22 +195,31 @@ def test_a_calibration_of_another_robot_is_refused(strange_arm: Path, strange_qu
 @pytest.mark.parametrize(
     ("names", "groups", "message"),
     [
-        (("elbow",), Groups(), r"no joint of strange\.urdf, which has j1, j2, j3; it has elbow"),
-        (("j1", "j3"), Groups(), r"has j3 of strange\.urdf, but not j2, which move it"),
+        (("elbow",), None, r"no joint of strange\.urdf, which has j1, j2, j3; it has elbow"),
+        (("j1", "j3"), None, r"has j3 of strange\.urdf, but not j2, which move it"),
         (ARM, Groups(together=("*_knee",)), r"unknown joint of strange\.urdf '\*_knee'"),
     ],
 )
 def test_logs_that_do_not_fit_are_one_line(
-    strange_arm: Path, names: tuple[str, ...], groups: Groups, message: str
+    strange_arm: Path, names: tuple[str, ...], groups: Groups | None, message: str
 ) -> None:
     with pytest.raises(EmbodiedError, match=message):
         twin_of(strange_arm, names, groups)
 
 
-def test_groups_are_for_files(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match="go1 has a twin of its own"):
-        make_twin("go1", logs.empty(("joint_pos",), ("FR_hip",)), Groups(apart=True))
-    with pytest.raises(EmbodiedError, match="No such file"):
+def test_each_joint_of_ours_has_its_own_parameters_and_its_foot_a_payload_unless_asked_otherwise() -> None:
+    legs = tuple(f"{leg}_{link}" for leg in ("FR", "RL") for link in ("hip", "thigh", "calf"))
+    names = {p.name for p in make_twin("go1", logs.empty(("joint_pos",), legs)).parameters}
+    assert {"FR_hip.friction", "RL_hip.mass", "RL_foot.payload"} <= names
+    assert "FL_foot.payload" not in names
+    together = make_twin("go1", logs.empty(("joint_pos",), legs), Groups(("*_hip",))).parameters
+    assert [p.members for p in together if p.name == "*_hip.friction"] == [("FR_hip", "RL_hip")]
+
+
+def test_groups_are_for_robots_of_joints(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match="for robots of joints; the parameters of panda are fixed"):
+        make_twin("panda", logs.empty(("joint_pos",), ("joint1",)), Groups(apart=True))
+    with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
         make_twin(str(tmp_path / "none.urdf"), logs.empty(("joint_pos",), ("FR_hip",)))
 
 

@@ -1,8 +1,10 @@
-"""A user's robot hung up by its base: from its model file, with as many of its hinges as the log has.
+"""Any robot of joints, hung up by its base: from its model file, with as many of its hinges as the log has.
 
-Joints of the same place in each limb, with the same motor, share friction, damping, rotor inertia and motor strength;
-the links that they carry share their mass, if the file gives them one mass. Encoder biases are each joint's own, the
-delay is the whole robot's. Joints that the log lacks, and slides, stand still at home. Servos are those of the tasks.
+PACE's set-up (arXiv 2509.06342): limbs in the air, soft servos, chirps on all joints. Every joint has its friction,
+damping, rotor inertia and encoder bias, every link that moves its mass, the whole robot one delay and one loss of
+commands, and one time in which dry friction stops a joint. Joints of a user's robot share their parameters where they
+have the same place in each limb and the same motor, the links that they carry their mass, if it is one in the file.
+Joints that the log lacks, and slides, stand still at home. Servos are those of the tasks.
 
     command       drives the model: joint targets, rad, for servos of the gains in the model
     joint_pos     compared
@@ -14,23 +16,25 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from embodied.errors import UnknownNameError, listing
-from embodied.robot import Joint, Robot
-from sim2real.contract.own_model import servo_spec
+from embodied.robot import Joint, Robot, standard_model
+from embodied.robot import Kind as RobotKind
+from embodied.robot.prepared.legged import legged_model
+from embodied.robot.tree import is_below
+from sim2real.contract.model_files import is_file
 from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter, read, state_inertia
 from sim2real.identification.simulate import Output
 from sim2real.logs.log import Log
 from sim2real.twins.joints import JointTwin, Torque, friction_time, prepared
 
-TIMESTEP = 0.002  # s, as the Go1's twin
+TIMESTEP = 0.002  # s: half a training's step or less, so that the servo's stiff damping is well resolved
 ENCODER = 1e-3  # rad, about a 14-bit encoder with its gear's play
 SPEED = 0.05  # rad/s, what differences of such an encoder over some milliseconds come to
-FRICTION = 0.02  # of a motor's torque: dry friction that is assumed where the file has none (Go1: 0.01)
+FRICTION = 0.02  # of a motor's torque: dry friction that is assumed where the file has none (Go1 has 0.01 to 0.03)
 MOST_FRICTION = 0.3  # of it
 DAMPING = 0.2  # of the servo's damping: viscous friction that is assumed (Go1's twin)
 MOST_DAMPING = 1.0  # of it
@@ -50,6 +54,7 @@ class Groups:
 
 BY_PLACE = Groups()
 """By place in the limb and motor."""
+APART = Groups(apart=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,16 +66,22 @@ class Group:
     joints: tuple[str, ...]
 
 
-def twin(file: Path, log: Log, groups: Groups = BY_PLACE) -> JointTwin:
+def twin(name: str, log: Log, groups: Groups | None = None) -> JointTwin:
     """The twin of the joints in the log.
+
+    Args:
+        name: Name of a robot of ours, or a model file.
+        log: What was recorded.
+        groups: Which joints share their parameters. By default each of ours has its own and its feet carry a payload,
+            and a user's share them by place.
 
     Raises:
         ModelError: the file cannot be read or is not understood.
         CalibrationError: the log has none of its hinges, or lacks one between the base and another.
         UnknownNameError: a pattern of `groups` fits no joint.
     """
-    robot = Robot.load(file)
-    spec = servo_spec(robot)
+    robot, ours = Robot.load(name), not is_file(name)
+    spec = standard_model(robot)
     model = spec.compile()
     joints = _logged(robot, model, set(log["joint_pos"].names) & set(log["command"].names))
     state_inertia(spec, [body.name for body in spec.bodies])
@@ -80,13 +91,33 @@ def twin(file: Path, log: Log, groups: Groups = BY_PLACE) -> JointTwin:
         elif joint.name not in joints:
             _freeze(joint, float(model.key("home").qpos[model.joint(joint.name).qposadr[0]]))
     prepared(spec, joints, TIMESTEP, Torque.MOTOR)
-    _order_servos(spec, joints)
+    _leave_out(spec, robot.trunk, joints)
+    if not ours:
+        _order_servos(spec, joints)
     outputs = [Output("joint_pos", joints, ENCODER)]
     if "joint_vel" in log:
         outputs.append(Output("joint_vel", joints, SPEED))
     mine = [joint for joint in robot.joints if joint.name in joints]
-    unknowns = tuple(parameters(spec.compile(), mine, grouped(robot, mine, groups), joints))
-    return JointTwin(file.stem, spec, joints, unknowns, tuple(outputs), TIMESTEP)
+    of_groups = parameters(spec.compile(), mine, grouped(robot, mine, groups or (APART if ours else BY_PLACE)), joints)
+    unknowns = (*of_groups, *(payloads(robot, joints) if ours else ()), *COMMANDS)
+    return JointTwin(robot.file.stem, spec, joints, unknowns, tuple(outputs), TIMESTEP)
+
+
+def _leave_out(spec: mujoco.MjSpec, trunk: str, joints: Sequence[str]) -> None:
+    """Delete the limbs of a trunk that stand still with it."""
+    moving = {spec.joint(name).parent.name for name in joints}
+    for limb in [] if trunk in moving else list(spec.body(trunk).bodies):
+        if not moving & {limb.name, *(body.name for body in limb.find_all(mujoco.mjtObj.mjOBJ_BODY))}:
+            spec.delete(limb)
+
+
+def payloads(robot: Robot, joints: Sequence[str]) -> Iterator[Parameter]:
+    """Parameters of what the feet of a legged robot carry, of the legs that move."""
+    if robot.kind is RobotKind.LEGGED:
+        legged = legged_model(robot)
+        for foot, name in enumerate(legged.feet):
+            if legged.joint_names[legged.leg(foot)[-1]] in joints:
+                yield Parameter(Kind.PAYLOAD, name, 0.0, 0.0, 0.5, 0.05, "kg")
 
 
 def _logged(robot: Robot, model: mujoco.MjModel, names: set[str]) -> tuple[str, ...]:
@@ -109,9 +140,7 @@ def _logged(robot: Robot, model: mujoco.MjModel, names: set[str]) -> tuple[str, 
 def _carries(model: mujoco.MjModel, above: str, below: str) -> bool:
     """Whether a joint moves another one."""
     ancestor, body = int(model.joint(above).bodyid[0]), int(model.joint(below).bodyid[0])
-    while body > ancestor:
-        body = int(model.body_parentid[body])
-    return body == ancestor and model.joint(above).id < model.joint(below).id
+    return is_below(model, body, ancestor) and model.joint(above).id < model.joint(below).id
 
 
 def _freeze(joint: mujoco.MjsJoint, place: float) -> None:
@@ -133,7 +162,7 @@ def _freeze(joint: mujoco.MjsJoint, place: float) -> None:
 
 
 def _order_servos(spec: mujoco.MjSpec, joints: Sequence[str]) -> None:
-    """Put the servos into the order of the joints, in which a twin commands them."""
+    """Put the servos into the order of the joints, in which a twin commands them; targets have no limits then."""
     kept = {servo.name: (servo.gainprm[0], -servo.biasprm[2], np.array(servo.forcerange)) for servo in spec.actuators}
     for servo in list(spec.actuators):
         spec.delete(servo)
@@ -191,7 +220,11 @@ def _common(names: Sequence[str]) -> str:
 def parameters(
     model: mujoco.MjModel, joints: Sequence[Joint], groups: Sequence[Group], order: Sequence[str]
 ) -> Iterator[Parameter]:
-    """Parameters of each group of joints and their links, then of each encoder, then the delay."""
+    """Parameters of each group of joints and their links, then of each encoder, then the time that friction takes.
+
+    Motor strength is assumed, since no motion separates it from all masses together. The servo's gains are settings of
+    the robot's controller.
+    """
     servos = {joint.name: joint.servo for joint in joints}
     for group in groups:
         servo, own = servos[group.joints[0]], group.joints
@@ -200,8 +233,8 @@ def parameters(
             float(np.mean([read(model, kind, name) for name in own]))
             for kind in (Kind.FRICTION, Kind.DAMPING, Kind.ARMATURE)
         )
-        believed = max(friction, FRICTION * servo.effort)
-        most = max(4 * friction, MOST_FRICTION * servo.effort)
+        believed = friction or FRICTION * servo.effort
+        most = 4 * friction or MOST_FRICTION * servo.effort
         yield Parameter(Kind.FRICTION, group.name, friction, 0.0, most, believed, "N m", shared=several)
         scale = max(servo.kv, damping, FRICTION * servo.effort if not servo.kv else 0.0)
         yield Parameter(
@@ -217,12 +250,11 @@ def parameters(
         yield Parameter(
             Kind.ARMATURE, group.name, armature, armature / 10, 4 * armature, armature, "kg m^2", shared=several
         )
-        yield Parameter(Kind.STRENGTH, group.name, 1.0, 0.5, 1.5, 0.15, free=False, shared=several)
         yield from _masses(model, group)
+        yield Parameter(Kind.STRENGTH, group.name, 1.0, 0.5, 1.5, 0.15, free=False, shared=several)
     for joint in order:
         yield Parameter(Kind.ENCODER_BIAS, joint, 0.0, -0.2, 0.2, 0.05, "rad")
     yield friction_time(model, order)
-    yield from COMMANDS
 
 
 def _masses(model: mujoco.MjModel, group: Group) -> Iterator[Parameter]:

@@ -1,4 +1,4 @@
-"""The model of a user's robot, alone, with a position servo on every joint: as its tasks have it, if any do."""
+"""The model of a robot alone, with a position servo on every joint: as the tasks of its kind have it, if any do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from embodied.robot import Kind, Robot
 from embodied.robot.files import read_model
 from embodied.robot.prepared.arm import arm_model
-from embodied.robot.prepared.legged import prepare_legged
+from embodied.robot.prepared.legged import legged_model
+from embodied.robot.robot import Kind, Robot
 
 
-def servo_spec(robot: Robot) -> mujoco.MjSpec:
+def standard_model(robot: Robot) -> mujoco.MjSpec:
     """The robot without surroundings, servos under their joints' names, and the key `home`.
 
     Raises:
@@ -25,7 +25,7 @@ def servo_spec(robot: Robot) -> mujoco.MjSpec:
 
 def _legged(robot: Robot) -> mujoco.MjSpec:
     """As the walking tasks have it, whose servos may be softer than the file's."""
-    return mujoco.MjSpec.from_string(prepare_legged(robot).xml)
+    return legged_model(robot).spec()
 
 
 def _arm(robot: Robot) -> mujoco.MjSpec:

@@ -1,4 +1,4 @@
-"""A robot of one's own goes the whole way: its bundle, its file, and the simulated robots that the bundle runs on."""
+"""A robot from a file goes the whole way: its bundle, its file, and the simulated robots that the bundle runs on."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_contract_says_what_the_file_says(original: tuple[Path, Path]) -> No
 
 @pytest.fixture(scope="module")
 def walker(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The task of a biped of one's own."""
+    """The task of a biped from a file."""
     file = tmp_path_factory.mktemp("walker") / "walker.urdf"
     file.write_text(biped())
     kind: Any = join_content()["locomotion/velocity-biped"].load()
@@ -152,7 +152,7 @@ def test_joints_come_in_the_owners_order(original: tuple[Path, Path], tmp_path: 
     assert given(turned.model).description
 
 
-def test_a_bundle_of_our_own_robots_is_written_as_ever() -> None:
+def test_a_bundle_of_our_robots_is_written_as_ever() -> None:
     assert json.loads(document.contract_text(contract_of("swarm/hover")))["model"] is None
 
 

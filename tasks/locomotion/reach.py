@@ -1,4 +1,4 @@
-"""`locomotion/reach` and `-biped`: a user's legged robot walks to points on the ground."""
+"""`locomotion/reach` and `-biped`: a legged robot walks to points on the ground."""
 
 from __future__ import annotations
 
@@ -15,34 +15,32 @@ from embodied.core.randomization import Range, Term
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
 from embodied.math.sampling import between
-from tasks.locomotion.joystick import Joystick, TaskState
-from tasks.locomotion.own_robot.velocity import BipedVelocity, BipedVelocityConfig, Velocity, VelocityConfig
+from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick
+from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState
 
 SLOW_DOWN = 1.0  # m from a target, within which the robot is to go slower
 BRISK = 0.7  # of the commands' limits: forward, sideways and turning at once
 TURN = 1.0  # 1/s: commanded turning rate, for each rad that the target lies aside
-REACHED = 0.3  # m along the ground from the trunk to a target that counts as reached
-TARGETS = (2.0, 6.0)  # m to a new target
 
 
 @dataclasses.dataclass(frozen=True)
-class ReachConfig(VelocityConfig):
+class Targets:
+    """Options of the targets."""
+
+    target_distance: tuple[float, float] = (2.0, 6.0)
+    """m to a new target along the ground, drawn uniformly."""
+    reach: float = 0.3
+    """m along the ground from the trunk to a target that counts as reached."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReachConfig(Targets, JoystickConfig):
     """Options of `locomotion/reach`."""
 
-    target_distance: tuple[float, float] = TARGETS
-    """m to a new target along the ground, drawn uniformly."""
-    reach: float = REACHED
-    """m along the ground from the trunk to a target that counts as reached."""
-
 
 @dataclasses.dataclass(frozen=True)
-class BipedReachConfig(BipedVelocityConfig):
+class BipedReachConfig(Targets, HumanoidConfig):
     """Options of `locomotion/reach-biped`."""
-
-    target_distance: tuple[float, float] = TARGETS
-    """m to a new target along the ground, drawn uniformly."""
-    reach: float = REACHED
-    """m along the ground from the trunk to a target that counts as reached."""
 
 
 @jax.tree_util.register_dataclass
@@ -146,8 +144,8 @@ class Guided(Joystick):
         return jnp.linalg.norm(state.target - world["position"][:2])
 
 
-class Reach(Guided, Velocity):
-    """A user's legged robot walks to points on the ground.
+class Reach(Guided):
+    """A legged robot walks to points on the ground.
 
     Task: get within 30 cm of the target, then of the next, which lies 2 to 6 m away in any direction. Actions,
     observations and rewards are those of `locomotion/velocity`; the command leads to the target. Randomised: see
@@ -158,8 +156,8 @@ class Reach(Guided, Velocity):
     other: ClassVar = {True: "locomotion/reach-biped"}
 
 
-class BipedReach(Guided, BipedVelocity):
-    """A user's robot on two feet walks to points on the ground.
+class BipedReach(Guided, HumanoidJoystick):
+    """A robot on two feet walks to points on the ground.
 
     Task: get within 30 cm of the target, then of the next, which lies 2 to 6 m away in any direction. Actions,
     observations and rewards are those of `locomotion/velocity-biped`; the command leads to the target. Randomised: see

@@ -1,4 +1,4 @@
-"""Tasks of legged robots of one's own: velocity on four feet and two, getting up, walking to points.
+"""Tasks of legged robots of files: velocity on four feet and two, getting up, walking to points.
 
 Robots are those that the tests write; whole environments of them run with the slow tests.
 """
@@ -21,15 +21,13 @@ from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.factory import configured
 from embodied.registry import join_content
-from tasks.locomotion.g1 import G1Joystick
-from tasks.locomotion.ground import Rough
-from tasks.locomotion.own_robot.base import Terrain
-from tasks.locomotion.own_robot.getup import OwnGetup, OwnGetupConfig, touching
-from tasks.locomotion.own_robot.reach import Reach, ReachConfig
-from tasks.locomotion.own_robot.velocity import BipedVelocity, BipedVelocityConfig, Velocity, VelocityConfig
-from tasks.locomotion.quadrupeds import Go1Joystick
+from tasks.locomotion.getup import Getup, GetupConfig, touching
+from tasks.locomotion.ground import Rough, Terrain
+from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick
+from tasks.locomotion.joystick import Joystick, JoystickConfig
+from tasks.locomotion.reach import Reach, ReachConfig
 from tests.kit.hooks import blank, partly
-from tests.kit.robots import arm, biped, quadruped
+from tests.kit.robots import arm, bare, biped, quadruped
 from tests.kit.scripts import still
 from tests.kit.worlds import jitted
 
@@ -61,7 +59,7 @@ def at_home(task: Any) -> World:
 @pytest.mark.parametrize("feet", ["four_feet", "two_feet"])
 def test_a_strangers_robot_is_held_by_zero_actions(feet: str, request: pytest.FixtureRequest) -> None:
     """It stands on four feet for a second; on two it has not fallen over after a fifth of one."""
-    kind: Any = Velocity if feet == "four_feet" else BipedVelocity
+    kind: Any = Joystick if feet == "four_feet" else HumanoidJoystick
     task = kind(kind.config_type(robot=request.getfixturevalue(feet), without=("all",)))
     start, data = blank(task).task_state, mujoco.MjData(task.model)
     data.qpos = task.model.key("home").qpos
@@ -71,7 +69,7 @@ def test_a_strangers_robot_is_held_by_zero_actions(feet: str, request: pytest.Fi
     )
     data.ctrl = act()
     mujoco.mj_step(task.model, data, round((1.0 if feet == "four_feet" else 0.2) / task.timing.physics_dt))
-    np.testing.assert_allclose(data.qpos[2], task.prepared.height, atol=0.05)
+    np.testing.assert_allclose(data.qpos[2], task.robot.height, atol=0.05)
     assert not jitted(task.outcome)(World.posed(task.model, data.qpos, data.qvel), start).failure
     assert task.action_size == (8 if feet == "four_feet" else len(task.robot.joint_names))
     terms = task.observation_terms["policy"]
@@ -97,61 +95,56 @@ def test_a_strangers_robot_runs(name: str, feet: str, options: Any, request: pyt
         assert not step.terminated.any() or "without" not in options
     if "without" in options:
         task: Any = env.task
-        np.testing.assert_allclose(np.asarray(env.world()["position"])[:, 2], task.prepared.height, atol=0.05)
+        np.testing.assert_allclose(np.asarray(env.world()["position"])[:, 2], task.robot.height, atol=0.05)
 
 
 def test_rough_ground_is_a_word_away(four_feet: str) -> None:
     task = configured(join_content()["locomotion/velocity"], None, {"robot": four_feet, "terrain": "rough"})
-    assert isinstance(task, Velocity)
+    assert isinstance(task, Joystick)
     assert isinstance(task.ground, Rough)
     assert task.config.terrain is Terrain.ROUGH
-    assert task.model.nhfield == Go1Joystick().model.nhfield + 1
+    assert task.model.nhfield == Joystick().model.nhfield + 1
     seen = jax.eval_shape(task.observe, at_home(task), blank(task).task_state, KEY)
-    assert seen["critic"].keys() > Velocity(VelocityConfig(robot=four_feet)).observation_terms["critic"].keys()
+    assert seen["critic"].keys() > Joystick(JoystickConfig(robot=four_feet)).observation_terms["critic"].keys()
 
 
-def test_g1_as_a_file_is_g1_to_within_its_ankles_damping() -> None:
-    own, same = G1Joystick(), BipedVelocity()
-    assert same.robot.joint_names == own.robot.joint_names
-    assert same.robot.pose_weights[:12] == own.robot.pose_weights[:12]
-    assert same.robot.reach is not None
-    assert own.robot.reach is not None
-    assert same.robot.reach[:12] == own.robot.reach[:12]
-    assert same.effort_scale == pytest.approx(1.0, abs=0.01)
-    for name in ("step_rate", "step_height", "feet_apart", "gait_width"):
-        assert getattr(same, name) == pytest.approx(getattr(own, name), rel=0.01), name
-    np.testing.assert_allclose(same.layout.home, own.layout.home, atol=1e-5)
-    np.testing.assert_allclose(same.layout.stance, own.layout.stance, atol=0.01)
-
-
-def test_go1_as_a_file_is_go1() -> None:
-    own, same = Go1Joystick(), Velocity()
-    assert same.robot.pose_weights == own.robot.pose_weights
-    assert same.robot.joint_names == own.robot.joint_names
-    assert same.effort_scale == pytest.approx(1.0, abs=0.02)
-    np.testing.assert_allclose(same.layout.home, own.layout.home, atol=1e-6)
-    np.testing.assert_allclose(same.layout.stance, own.layout.stance, atol=1e-6)
-    np.testing.assert_allclose(same.layout.limits, own.layout.limits)
-    assert own.observation_terms == same.observation_terms
+@pytest.mark.parametrize(
+    ("robot", "named"), [("go1", Joystick), pytest.param("g1", HumanoidJoystick, marks=pytest.mark.slow)]
+)
+def test_a_robot_of_ours_whose_file_is_rewritten_is_the_same(robot: str, named: type[Any], tmp_path: Path) -> None:
+    """Without sensors in the file the model is written anew: same servos, pose and numbers by role."""
+    (tmp_path / "bare.xml").write_text(bare(robot))
+    ours, same = named(), named(named.config_type(robot=str(tmp_path / "bare.xml")))
+    assert (ours.robot.xml, same.robot.xml is None) == (None, False)
+    assert same.robot.joint_names == ours.robot.joint_names
+    assert same.robot.roles == ours.robot.roles
+    assert same.effort_scale == pytest.approx(ours.effort_scale, rel=0.01)
+    np.testing.assert_allclose(same.layout.home, ours.layout.home, atol=1e-5)
+    np.testing.assert_allclose(same.layout.stance, ours.layout.stance, atol=0.01)
+    np.testing.assert_allclose(same.layout.limits, ours.layout.limits)
+    np.testing.assert_allclose(same.action_scale, ours.action_scale)
+    servos = same.model.actuator_gainprm[same.layout.actuators, 0]
+    np.testing.assert_allclose(servos, ours.model.actuator_gainprm[ours.layout.actuators, 0], rtol=0.03)
+    assert ours.observation_terms == same.observation_terms
 
 
 def test_each_number_of_feet_has_its_task(two_feet: str, four_feet: str) -> None:
     with pytest.raises(EmbodiedError, match=r"b.urdf stands on 2 feet .*: locomotion/velocity-biped is for it"):
-        Velocity(VelocityConfig(robot=two_feet))
+        Joystick(JoystickConfig(robot=two_feet))
     with pytest.raises(EmbodiedError, match=r"q.urdf stands on 4 feet .*: locomotion/velocity is for it"):
-        BipedVelocity(BipedVelocityConfig(robot=four_feet))
+        HumanoidJoystick(HumanoidConfig(robot=four_feet))
 
 
 def test_small_robots_are_told_to_go_slower_unless_asked_otherwise(two_feet: str) -> None:
-    task = BipedVelocity(BipedVelocityConfig(robot=two_feet))
+    task = HumanoidJoystick(HumanoidConfig(robot=two_feet))
     expected = 1.0 * np.sqrt(task.robot.height / 0.7842)
     assert task.velocities.limits[0] == pytest.approx(expected)
-    asked = BipedVelocity(BipedVelocityConfig(robot=two_feet, froude=False))
+    asked = HumanoidJoystick(HumanoidConfig(robot=two_feet, froude=False))
     assert asked.velocities.limits == (1.0, 0.4, 0.8)
 
 
 def test_getup_falls_from_its_height_and_parts_meet_but_for_those_that_touch_at_home(four_feet: str) -> None:
-    task = OwnGetup(OwnGetupConfig(robot=four_feet))
+    task = Getup(GetupConfig(robot=four_feet))
     model = task.model
     robot = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] and model.geom_conaffinity[geom]]
     assert robot
@@ -164,7 +157,7 @@ def test_getup_falls_from_its_height_and_parts_meet_but_for_those_that_touch_at_
 
 def test_bodies_that_overlap_at_home_do_not_push_each_other(tmp_path: Path) -> None:
     (tmp_path / "q.urdf").write_text(quadruped().replace('radius=".02"', 'radius=".3"'))  # feet as large as the robot
-    model = OwnGetup(OwnGetupConfig(robot=str(tmp_path / "q.urdf"))).model
+    model = Getup(GetupConfig(robot=str(tmp_path / "q.urdf"))).model
     assert model.nexclude
     data = mujoco.MjData(model)
     data.qpos[:] = model.key("home").qpos
@@ -214,17 +207,17 @@ def test_files_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:
     file.write_text(arm())
     with pytest.raises(EmbodiedError, match=r"arm.urdf is understood as an arm; expected a legged robot"):
         embodied.make("locomotion/velocity", 1, engine="mujoco", robot=str(file))
-    with pytest.raises(EmbodiedError, match="No such file"):
+    with pytest.raises(EmbodiedError, match=r"none.urdf does not exist"):
         embodied.make("locomotion/velocity", 1, engine="mujoco", robot=str(tmp_path / "none.urdf"))
 
 
 def test_a_relative_path_is_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "q.urdf").write_text(quadruped())
     monkeypatch.chdir(tmp_path)
-    assert VelocityConfig(robot="q.urdf").robot == str(tmp_path / "q.urdf")
+    assert JoystickConfig(robot="q.urdf").robot == str(tmp_path / "q.urdf")
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Velocity, "four_feet"), (BipedVelocity, "two_feet")])
+@pytest.mark.parametrize(("kind", "name"), [(Joystick, "four_feet"), (HumanoidJoystick, "two_feet")])
 def test_made_again_from_its_config_it_is_the_same_task(
     kind: type[Any], name: str, request: pytest.FixtureRequest
 ) -> None:

@@ -1,1 +1,0 @@
-"""Tasks of users' legged robots, from their MJCF or URDF file."""
