@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import types
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from importlib.metadata import entry_points
@@ -268,11 +269,10 @@ def with_defaults(kind: type[Task[Any]], defaults: tuple[tuple[str, Any], ...]) 
     base = kind.config_type
     config, hints = override(base(), dict(defaults)), get_type_hints(base, include_extras=True)
     fields = [(name, hints[name], dataclasses.field(default=getattr(config, name))) for name, _ in defaults]
-    described = {"__module__": base.__module__, "__doc__": base.__doc__}
-    made = dataclasses.make_dataclass(base.__name__, fields, bases=(base,), namespace=described, frozen=True)
-    return type(kind)(
-        kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__, "config_type": made}
-    )
+    names = {"__module__": base.__module__, "__doc__": base.__doc__}
+    config_type = dataclasses.make_dataclass(base.__name__, fields, bases=(base,), namespace=names, frozen=True)
+    own = {"__module__": kind.__module__, "__doc__": kind.__doc__, "config_type": config_type}
+    return types.new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(own))
 
 
 def load_target(target: str, what: str) -> Any:

@@ -156,8 +156,8 @@ class LeggedTask(Task[M], Generic[M]):
     def reward_weights(self) -> Mapping[str, float]:
         """Term -> weight per control step; the config gives them per second."""
         weights = dataclasses.asdict(self.config.weights)
-        scales = dict.fromkeys(EFFORTS, self.effort_scale)
-        return {name: self.timing.control_dt * weight * scales.get(name, 1.0) for name, weight in weights.items()}
+        per_step = {name: self.timing.control_dt * weight for name, weight in weights.items()}
+        return per_step | {name: self.effort_scale * per_step[name] for name in EFFORTS}
 
     @property
     def mirror(self) -> Mirror:  # type: ignore[override]  # a declaration that is computed

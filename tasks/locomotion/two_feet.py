@@ -153,7 +153,7 @@ class Handstand(LeggedTask[TaskState]):
         The trunk is turned by `pitch`, and the standing legs' thighs against it, so that these legs stay as they were,
         but for `sweep`.
         """
-        legs = [joint for foot in self.standing for joint in self.robot.leg(foot)]
+        legs = [joint for foot in self.standing for joint in self.robot.leg(int(foot))]
         thighs = [joint for joint in legs if self.robot.roles[joint] is Role.HIP]
         pose = self.layout.home.copy()
         pose[thighs] = np.clip(pose[thighs] + self.nose * self.pitch + self.sweep, *self.layout.limits[thighs].T)

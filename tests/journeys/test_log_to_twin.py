@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_a_strangers_arm_is_recovered(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_leg_is_recovered() -> None:
-    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin: Any = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     drawn = logs.draw(twin.parameters, np.random.default_rng(3))
     kept = (Kind.MASS, Kind.ENCODER_BIAS)
     truth = np.array([p.nominal if p.kind in kept else v for p, v in zip(twin.parameters, drawn, strict=True)])

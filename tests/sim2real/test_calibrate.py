@@ -5,6 +5,7 @@ import fnmatch
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -41,7 +42,7 @@ def _time_one_joint(monkeypatch):
 @pytest.fixture(scope="module")
 def leg():
     """A leg's truth and log: only what the quick calibration estimates differs from the nominal model."""
-    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin: Any = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     drawn = logs.draw(twin.parameters, np.random.default_rng(3))
     kept = [fnmatch.fnmatch(p.name, pattern) for p in twin.parameters for pattern in QUICK.fix]
     kept = np.reshape(kept, (len(twin.parameters), -1)).any(1)
@@ -244,7 +245,7 @@ def test_a_weighed_drone_has_a_known_thrust(drone):
 @pytest.mark.slow
 def test_motor_strength_against_all_masses_is_named():
     """A leg of which nothing is known: masses, friction, rotors and motors by one factor move alike."""
-    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin: Any = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     truth = logs.draw(twin.parameters, np.random.default_rng([0, 1]))
     result, _ = cal.calibrate(logs.joint_log(twin, truth, logs.GO1_LEG, 8.0, 0), twin)
     (scale,) = [direction for direction in result.unidentified if direction.scale]

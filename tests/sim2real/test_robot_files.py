@@ -271,7 +271,7 @@ def test_limits_are_the_files(tmp_path: Path) -> None:
     assert not limits.floating
     file.write_text(arm(joints=3).replace('velocity="10"', 'velocity="fast"', 1).replace('velocity="10"', "", 1))
     assert list(limits_of(str(file)).speed) == [math.inf, math.inf, 10]
-    with pytest.raises(EmbodiedError, match="does not exist"):
+    with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
         limits_of(str(tmp_path / "none.urdf"))
 
 

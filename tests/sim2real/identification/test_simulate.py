@@ -97,7 +97,7 @@ def test_the_truth_follows_a_drone_to_rounding(flight, unit):
 
 
 def test_a_batch_is_its_singles():
-    twin = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
+    twin: Any = make_twin("go1", logs.empty(("joint_pos", "joint_vel"), LEG))
     rng = np.random.default_rng(2)
     values = np.stack([logs.draw(twin.parameters, rng) for _ in range(3)])
     log = logs.joint_log(twin, values[0], logs.GO1_LEG, 1.5, 2)
