@@ -10,8 +10,7 @@ import mujoco
 import numpy as np
 
 from embodied.core.scenes import compile_spec, compose
-from embodied.robot.files import read_model
-from embodied.robot.prepared.legged import clear, drive, legged_model
+from embodied.robot.prepared.legged import drive, legged_model, stripped
 from embodied.robot.robot import Kind, Robot
 
 FLOOR = "scenes/floor.xml"
@@ -94,10 +93,7 @@ _legged = functools.lru_cache(maxsize=8)(legged_model)
 @functools.lru_cache(maxsize=8)
 def _xml(robot: Robot) -> str:
     """A robot without legs, alone, as MJCF."""
-    spec = read_model(robot.file, robot.collision).spec
-    clear(spec)
-    if not Path(spec.meshdir or "").is_absolute():
-        spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
+    spec = stripped(robot)
     root = spec.body(robot.trunk)
     if robot.free and not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
         root.add_freejoint(name="root")

@@ -125,36 +125,37 @@ legged_of = by_file(legged_model)
 
 
 def _complete(robot: Robot) -> tuple[str, ...] | None:
-    """Names of the feet's sites, where the file has the sensors, the servos and the key `home` that tasks read."""
+    """Names of the feet's sites, where the file is the robot alone with sensors, servos and the key `home`, else None.
+
+    What `robot.toml` changes has to be written into the file, and meshes are found from it alone.
+    """
     model = robot.model
-    sensors, keys = (
-        {part(i).name for i in range(n)} for part, n in ((model.sensor, model.nsensor), (model.key, model.nkey))
-    )
-    sites = {
-        model.body(model.site_bodyid[i]).name: model.site(i).name
-        for i in range(model.nsite)
-        if f"{model.site(i).name}_touch" in sensors
-    }
-    feet = tuple(sites[foot] for foot in robot.feet if foot in sites)
-    of_feet = FOOT_SENSORS if len(robot.feet) > 2 else (*FOOT_SENSORS, "upvector")
-    needed = {*TRUNK_SENSORS, *(f"{foot}_{kind}" for foot in feet for kind in of_feet)}
+    sensors = {model.sensor(number).name for number in range(model.nsensor)}
+    felt = [site for site in map(model.site, range(model.nsite)) if f"{site.name}_touch" in sensors]
+    sites = {model.body(site.bodyid[0]).name: site.name for site in felt}
+    feet = tuple(sites.get(foot, "") for foot in robot.feet)
+    of_feet = FOOT_SENSORS if len(feet) > 2 else (*FOOT_SENSORS, "upvector")
+    needed = {*TRUNK_SENSORS, *(f"{foot}_{sensor}" for foot in feet for sensor in of_feet)}
     needed |= {f"{joint.name}_torque" for joint in robot.joints}
-    if "home" not in keys or len(feet) < len(robot.feet) or not needed <= sensors:
-        return None
-    home = model.key("home").qpos
-    servos = {model.actuator(i).name for i in range(model.nu)}
-    # What `robot.toml` says otherwise than the file has to be written into it.
-    same = all(
+    alone = not (model.nmesh or (model.geom_bodyid == 0).any() or robot.fixes)
+    has_home = "home" in {model.key(number).name for number in range(model.nkey)}
+    return feet if alone and has_home and needed <= sensors and _has_servos(robot) else None
+
+
+def _has_servos(robot: Robot) -> bool:
+    """Whether the file's servos and its key `home` have the joints' names and numbers."""
+    model = robot.model
+    servos, home = {model.actuator(number).name for number in range(model.nu)}, model.key("home").qpos
+    return all(
         joint.name in servos
-        and driven(model, model.joint(joint.name).id)
-        == ("position", joint.servo.kp, joint.servo.kv, joint.servo.effort)
+        and driven(model, model.joint(joint.name).id) == ("position", *dataclasses.astuple(joint.servo)[:3])
         and home[model.joint(joint.name).qposadr[0]] == joint.home
         for joint in robot.joints
     )
-    return feet if same else None
 
 
 def _as_it_is(robot: Robot, feet: tuple[str, ...]) -> LeggedModel:
+    """The file as it is."""
     data = mujoco.MjData(robot.model)
     data.qpos[:] = robot.model.key("home").qpos
     mujoco.mj_kinematics(robot.model, data)
@@ -174,10 +175,7 @@ def _as_it_is(robot: Robot, feet: tuple[str, ...]) -> LeggedModel:
 
 def _rewritten(robot: Robot) -> LeggedModel:
     """The file without its scene, with servos, sensors, the key `home`, and contacts with the ground alone."""
-    spec = read_model(robot.file, robot.collision).spec
-    clear(spec)
-    if not Path(spec.meshdir or "").is_absolute():
-        spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
+    spec = stripped(robot)
     root = spec.body(robot.trunk)
     away = 3.0 * robot.height
     track = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
@@ -258,6 +256,15 @@ def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
     data.qpos[:] = qpos
     mujoco.mj_kinematics(model, data)
     return data.site(site).xpos.copy()
+
+
+def stripped(robot: Robot) -> mujoco.MjSpec:
+    """The model of a robot's file without its scene; meshes are found from anywhere."""
+    spec = read_model(robot.file, robot.collision).spec
+    clear(spec)
+    if not Path(spec.meshdir or "").is_absolute():
+        spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
+    return spec
 
 
 def clear(spec: mujoco.MjSpec) -> None:

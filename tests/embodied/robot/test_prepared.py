@@ -84,9 +84,10 @@ def test_a_file_that_has_all_stays_as_it_is(name: str) -> None:
     [
         lambda text: text.replace('name="FR_foot_touch"', 'name="FR_felt"'),
         lambda text: text.replace('key name="home"', 'key name="stand"'),
+        lambda text: text.replace("<worldbody>", '<worldbody><geom name="floor" type="plane" size="0 0 1"/>'),
         lambda text: text,
     ],
-    ids=["sensor", "key", "robot.toml"],
+    ids=["sensor", "key", "scene", "robot.toml"],
 )
 def test_a_file_that_lacks_something_is_rewritten_with_its_servos_and_pose(
     change: Callable[[str], str], request: pytest.FixtureRequest, tmp_path: Path
