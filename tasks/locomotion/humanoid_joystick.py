@@ -122,10 +122,14 @@ class HumanoidJoystick(Joystick):
         spec = super().build_spec()
         home = spec.key("home")
         kp, kv = (number / self.effort_scale for number in SOFT_ANKLES)
-        for index, (joint, role) in enumerate(zip(self.robot.source.joints, self.robot.roles, strict=True)):
-            servo = spec.actuator(joint.name)
-            stiffness = servo.gainprm[0]
-            if role in ANKLES and stiffness > SOFTER * kp:
+        ankles = {
+            joint.name: joint
+            for joint, role in zip(self.robot.source.joints, self.robot.roles, strict=True)
+            if role in ANKLES
+        }
+        for index, servo in enumerate(spec.actuators):
+            joint, stiffness = ankles.get(servo.name), servo.gainprm[0]
+            if joint is not None and stiffness > SOFTER * kp:
                 # The target lies ahead of the pose by static torque / kp.
                 home.ctrl[index] = joint.home + (home.ctrl[index] - joint.home) * stiffness / kp
                 servo.gainprm[0], servo.biasprm[1], servo.biasprm[2] = kp, -kp, -kv
