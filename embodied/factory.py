@@ -176,9 +176,8 @@ def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task
 
 def _as_before(kind: type[Task[Any]], config: Any) -> Task[Any]:
     """A task of a config: the existing object where there is one, whose compiled programs are then used again."""
-    if Path(getattr(config, "robot", "")).is_absolute() or not _is_hashable(
-        config
-    ):  # a file's content may have changed
+    changes = Path(getattr(config, "robot", "")).is_absolute()  # a file's content may have changed
+    if changes or not _is_hashable(config):
         return kind(config)
     task, model = _kept_task(kind, config)
     return task if _digest(task.model) == model else kind(config)  # its numbers may have been changed

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 from embodied.core.scenes import compile_spec, compose
-from embodied.robot.prepared.legged import drive, legged_model, stripped
+from embodied.robot.prepared.legged import bare_spec, drive, legged_model
 from embodied.robot.robot import Kind, Robot
 
 FLOOR = "scenes/floor.xml"
@@ -93,7 +93,7 @@ _legged = functools.lru_cache(maxsize=8)(legged_model)
 @functools.lru_cache(maxsize=8)
 def _xml(robot: Robot) -> str:
     """A robot without legs, alone, as MJCF."""
-    spec = stripped(robot)
+    spec = bare_spec(robot)
     root = spec.body(robot.trunk)
     if robot.free and not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in root.joints):
         root.add_freejoint(name="root")

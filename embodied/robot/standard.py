@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot.prepared.arm import arm_model
-from embodied.robot.prepared.legged import drive, legged_model, stripped
+from embodied.robot.prepared.legged import bare_spec, drive, legged_model
 from embodied.robot.robot import Kind, Robot
 
 
@@ -23,7 +23,7 @@ def standard_model(robot: Robot) -> mujoco.MjSpec:
 
 def _with_servos(robot: Robot) -> mujoco.MjSpec:
     """The file's model with the servos that were understood in place of its actuators."""
-    spec = stripped(robot)
+    spec = bare_spec(robot)
     drive(spec, robot)
     model = spec.compile()
     qpos = model.qpos0.copy()

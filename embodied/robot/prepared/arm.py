@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -13,10 +12,10 @@ from embodied.errors import ModelError
 from embodied.robot.derivation.joints import Joint
 from embodied.robot.derivation.pose import carrier
 from embodied.robot.description import NAME
-from embodied.robot.files import compiled, read_model
+from embodied.robot.files import compiled
 from embodied.robot.option import by_file
 from embodied.robot.prepared.gripper import Gripper, corners_of, follow, gripper_of
-from embodied.robot.prepared.legged import ARTICLES, clear, drive, meet_surroundings
+from embodied.robot.prepared.legged import ARTICLES, bare_spec, drive, meet_surroundings
 from embodied.robot.robot import Kind, Robot
 
 HULL = 32  # vertices of the convex hull of a mesh that collides
@@ -109,15 +108,6 @@ def _rewritten(robot: Robot) -> ArmModel:
     key.qpos, key.ctrl = home_of(robot, model, gripper)
     _check_hold(robot, joints, compiled(robot.file, spec))
     return ArmModel(robot, spec.to_xml(), joints, gripper)
-
-
-def bare_spec(robot: Robot) -> mujoco.MjSpec:
-    """The robot of the file, without scene, motors, sensors and keys."""
-    spec = read_model(robot.file, robot.collision).spec
-    clear(spec)
-    if not Path(spec.meshdir or "").is_absolute():
-        spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
-    return spec
 
 
 def _chain(robot: Robot) -> tuple[Joint, ...]:

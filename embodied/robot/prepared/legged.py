@@ -175,7 +175,7 @@ def _as_it_is(robot: Robot, feet: tuple[str, ...]) -> LeggedModel:
 
 def _rewritten(robot: Robot) -> LeggedModel:
     """The file without its scene, with servos, sensors, the key `home`, and contacts with the ground alone."""
-    spec = stripped(robot)
+    spec = bare_spec(robot)
     root = spec.body(robot.trunk)
     away = 3.0 * robot.height
     track = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
@@ -258,8 +258,8 @@ def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
     return data.site(site).xpos.copy()
 
 
-def stripped(robot: Robot) -> mujoco.MjSpec:
-    """The model of a robot's file without its scene; meshes are found from anywhere."""
+def bare_spec(robot: Robot) -> mujoco.MjSpec:
+    """The robot of the file, without scene, motors, sensors and keys; meshes are found from anywhere."""
     spec = read_model(robot.file, robot.collision).spec
     clear(spec)
     if not Path(spec.meshdir or "").is_absolute():

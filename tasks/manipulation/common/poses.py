@@ -10,7 +10,8 @@ import numpy as np
 from embodied.core.scenes import compile_spec
 from embodied.errors import ModelError
 from embodied.robot import NAME
-from embodied.robot.prepared.arm import ArmModel, bare_spec
+from embodied.robot.prepared.arm import ArmModel
+from embodied.robot.prepared.legged import bare_spec
 
 USUAL = 0.5  # of all poses: bodies that touch in more are neighbours, whose shapes overlap
 LOWEST = 0.05  # m of the tip above the ground
