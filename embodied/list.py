@@ -233,7 +233,7 @@ def describe(name: str, robot: Path | None = None) -> Row:
     task = env.task
     return outline(name) | {
         "description": " ".join((inspect.getdoc(task.unwrapped) or "").split()),
-        "instruction": list(task.instruction),
+        "instruction": list(task.language.instructions) if task.language else [],
         "action_size": task.action_size,
         "observations": {
             group: {term: list(shape) for term, shape in terms.items()}

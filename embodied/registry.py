@@ -115,7 +115,8 @@ class Suite:
 
     def instructions(self, task: str) -> tuple[str, ...]:
         """Instructions from which a policy with tasks encoded by words learns one of `tasks`."""
-        return (*join_content()[task].load().instruction, *self.paraphrases.get(task, ()))
+        language = join_content()[task].load()().language
+        return (*(language.instructions if language else ()), *self.paraphrases.get(task, ()))
 
     def shared_config(self, *, training: bool) -> Any:
         """The options that all tasks have, as the suite sets them; None where none have all of them in common.

@@ -19,11 +19,11 @@ from embodied.storage.configs import from_json, to_json
 def the_task_is_said_in_words(task: Task[Any]) -> Iterator[Finding]:
     """In a docstring, and in instructions of which no two are the same."""
     kind = type(task.unwrapped)
-    said = task.instruction
+    said = task.language.instructions if task.language else ()
     if not said:
-        yield Finding("instruction", "there is none", 'the task in words: instruction = ("Reach the red point.",)')
+        yield Finding("language", "there is none", 'the task in words: language = Language.of("Reach the red point.")')
     elif not all(isinstance(text, str) and text.strip() for text in said) or len(set(said)) != len(said):
-        yield Finding("instruction", f"{said!r}", "words, no two of them the same")
+        yield Finding("language", f"{said!r}", "words, no two of them the same")
     if not inspect.getdoc(kind):
         yield Finding(f"class {kind.__name__}", "it has no docstring", "what the robot does, success and failure")
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.instruction import Instruction
+from embodied.core.facets import Language
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
@@ -135,8 +135,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """A robot's sensors, actions and criteria of success; tasks are children of `embodied.core.task.Task`.
 
     They hold a frozen `config` and constants only: all state of an episode is in `World` and in the task's state. Every
-    method that is given one of them is traced by JAX for one environment and must be pure, but for
-    `episode_instruction`. Whatever is public here is a hook, which wrappers forward.
+    method that is given one of them is traced by JAX for one environment and must be pure. Whatever is public here is a
+    hook, which wrappers forward; those that few tasks need and one kind of reader asks for are `embodied.core.facets`.
     """
 
     config_type: ClassVar[type] = TaskConfig
@@ -178,10 +178,8 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     controllers; otherwise it receives `Control.ctrl`."""
     deployment: Deployment = Deployment()
     """Facts of the robot for a deployment."""
-    instruction: ClassVar[tuple[str, ...]] = ()
-    """The task in language, then paraphrases, for language-conditioned policies."""
-    instruction_varies: ClassVar[bool] = False
-    """Whether `episode_instruction` depends on the episode; otherwise every episode has the `instruction`."""
+    language: Language | None = None
+    """The task in language, for policies that follow instructions."""
     metric_units: Mapping[str, str] = {}
     """Unit of each of the `metrics` that has one."""
     mirror: Mirror | None = None
@@ -366,11 +364,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """
         del state
         return {}
-
-    def episode_instruction(self, state: StateT) -> Instruction:
-        """The instruction of one episode, where `instruction_varies`. Not traced: `state` holds numpy arrays."""
-        del state
-        return Instruction(self.instruction)
 
     def expert(self, observation: Mapping[str, Array], state: StateT) -> Array:
         """A scripted action of `action_shape` where the task has one, see `embodied.core.task.has_expert`.

@@ -25,6 +25,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import FACETS
 from embodied.core.hooks import Changes, Observation, TaskHooks, Timing
 from embodied.core.randomization import Term
 from embodied.core.world import ResetState, StateT, World
@@ -203,7 +204,8 @@ class TaskWrapper(Task[StateT]):
 
     Numbers and random draws stay the same. Hooks call each other in the task within: a wrapper that changes `reset`
     must change `restart`, too, where it is to hold there. All other attributes of the task within can be read from the
-    wrapper. A wrapper with state of its own along an episode overrides `inner_state` and `outer_state`.
+    wrapper. A wrapper with state of its own along an episode overrides `inner_state` and `outer_state`; one that
+    changes a function of a facet replaces it there (`dataclasses.replace`).
     """
 
     def __init__(self, task: Task[Any]) -> None:
@@ -248,7 +250,7 @@ class TaskWrapper(Task[StateT]):
     def around(self, task: Task[Any]) -> Task[StateT]:
         """The same wrapper around another task."""
         other = copy.copy(self)
-        for name in ("observation_terms", "terms"):  # computed from the task before
+        for name in ("observation_terms", "terms", *FACETS):  # computed from the task before
             vars(other).pop(name, None)
         other.task = task
         return other
@@ -261,6 +263,18 @@ class TaskWrapper(Task[StateT]):
     outcome = forwarded(TaskHooks.outcome)
 
 
+def _forwarded_facet(name: str) -> functools.cached_property[Any]:
+    def facet(self: TaskWrapper[Any]) -> Any:
+        within = getattr(self.task, name)
+        return None if within is None else within.of_wrapper(self.inner_state)
+
+    found = functools.cached_property(facet)
+    found.__set_name__(TaskWrapper, name)
+    return found
+
+
+for _name in FACETS:
+    setattr(TaskWrapper, _name, _forwarded_facet(_name))
 for _name, _declared in (dict.fromkeys(TaskHooks.__annotations__) | vars(TaskHooks)).items():
     if not _name.startswith("_") and _name not in vars(TaskWrapper):
         _get = functools.partial(lambda name, self: getattr(self.task, name), _name)

@@ -9,6 +9,7 @@ dialogue.instruction, dialogue.question, dialogue.answer
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -16,6 +17,7 @@ import jax
 import numpy as np
 from torch import Tensor
 
+from embodied.core.facets import Language
 from embodied.core.instruction import Dialogue, Instruction
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
@@ -38,10 +40,11 @@ class InstructedTask(Protocol):
 def instructions_of(env: Env, rows: Sequence[int] | None = None) -> list[Instruction]:
     """The instructions of the running episodes; of some `rows` only."""
     task, places = env.task, range(env.num_envs) if rows is None else rows
-    if not task.instruction_varies:
-        return [Instruction(tuple(task.instruction))] * len(places)
+    language = task.language or Language.of()
+    if language.of_episode is None:
+        return [Instruction(language.instructions)] * len(places)
     state = jax.tree.map(np.asarray, env.task_state)
-    return [task.episode_instruction(jax.tree.map(lambda leaf, place=place: leaf[place], state)) for place in places]
+    return [language.of_episode(jax.tree.map(lambda leaf, place=place: leaf[place], state)) for place in places]
 
 
 def default_instructions(env: Env) -> InstructionSource:
@@ -71,10 +74,13 @@ def require_dialogues(env: Env) -> None:
     Raises:
         EmbodiedError: there is nothing to ask.
     """
-    if env.task.instruction_varies:
+    if env.task.language and env.task.language.varies:
         return
     registry = join_content()
-    known = listing(name for name in registry if registry[name].load().instruction_varies)
+    # Only a language that a task computes can vary; it takes seconds to make every task.
+    computed = [name for name in registry if isinstance(registry[name].load().language, functools.cached_property)]
+    languages = {name: registry[name].load()().language for name in computed}
+    known = listing(name for name, language in languages.items() if language and language.varies)
     raise EmbodiedError(
         f"'{env.name}' says the same in every episode, so there is nothing to ask; expected a task whose instruction "
         f"may fit several things: {known}"

@@ -30,7 +30,6 @@ class SplitRobot(TaskWrapper[StateT]):
     expert = TaskHooks.expert  # of the whole robot, where the task within has one
     seen_by = TaskHooks.seen_by  # which refuses: agents cannot change places, as their joints differ
     mirror = None
-    instruction_varies = False  # on the class too, where lists of tasks read it
 
     def __init__(self, task: Task[Any], joints: Sequence[Sequence[int]]) -> None:
         """Take a task of one robot and, for each agent, its entries of that task's action.

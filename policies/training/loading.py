@@ -260,7 +260,7 @@ def _said(suite: Suite, env: Env, instruction: str | None, *, wrong: bool, held_
     if wrong:
         return tuple(suite.instructions(other)[0] for other in suite.tasks if other != env.name)
     if not held_out:
-        return tuple(env.task.instruction[:1])
+        return env.task.language.instructions[:1] if env.task.language else ()
     if env.name not in suite.held_out_paraphrases:
         having = listing(suite.held_out_paraphrases) or "no task"
         raise EmbodiedError(f"{suite.name} holds no instruction of {env.name} out from training; of {having}")

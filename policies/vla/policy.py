@@ -196,7 +196,8 @@ class VLAPolicy:
             EmbodiedError: environment and policy do not fit, or there is no instruction.
         """
         self.require_fit(env, what)
-        if source is None and env.task.instruction_varies and instruction is None:
+        language = env.task.language
+        if source is None and language and language.varies and instruction is None:
             source = wrong_instructions(env) if wrong_instruction else default_instructions(env)
         others = wrong_instruction and source is None
         texts = self._wrong_instructions(env, what) if others else (instruction or self._instruction(env, what),)
@@ -213,7 +214,7 @@ class VLAPolicy:
         Raises:
             EmbodiedError: there are neither.
         """
-        found = self._demonstrated_instructions(env) or env.task.instruction
+        found = self._demonstrated_instructions(env) or self._own_instructions(env)
         return tuple(dict.fromkeys(found)) or (self._instruction(env, what),)
 
     def _demonstrated_instructions(self, env: Env) -> list[str]:
@@ -221,7 +222,8 @@ class VLAPolicy:
 
     def _own_instructions(self, env: Env) -> list[str]:
         """The task's instructions, then those of its demonstrations."""
-        return [*env.task.instruction, *self._demonstrated_instructions(env)]
+        own = env.task.language.instructions if env.task.language else ()
+        return [*own, *self._demonstrated_instructions(env)]
 
     def _instruction(self, env: Env, what: str) -> str:
         if not (known := self._own_instructions(env)):

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
@@ -115,7 +116,7 @@ class Getup(LeggedTask[TaskState]):
     """m, height of the trunk's centre from which the robot falls."""
     lead: float | np.ndarray = LEAD
     """rad, or (n,) of each joint, that a moved target may be ahead."""
-    instruction = ("Stand up.", "Get back on your feet.", "Roll over and stand in your home pose.")
+    language = Language.of("Stand up.", "Get back on your feet.", "Roll over and stand in your home pose.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=6.0)
 
     def __init__(self, config: GetupConfig | None = None, changes: Changes = UNCHANGED) -> None:

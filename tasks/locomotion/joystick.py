@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
@@ -144,7 +145,7 @@ class Joystick(LeggedTask[TaskState]):
     config_type = JoystickConfig
     config: JoystickConfig
     commands: Mapping[str, str] = {"command": VELOCITY}
-    instruction = (
+    language = Language.of(
         "Walk as the joystick commands.",
         "Follow the given forward, sideways and turning speeds.",
         "Track the velocity command without falling.",

@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
@@ -126,7 +127,9 @@ class Sumo(Task[TaskState]):
 
     config_type = SumoConfig
     config: SumoConfig
-    instruction = ("Push the other ant out of the ring.", "Win the sumo bout.", "Stay in the ring, and the other not.")
+    language = Language.of(
+        "Push the other ant out of the ring.", "Win the sumo bout.", "Stay in the ring, and the other not."
+    )
     agents = 2
     action_size = MOTORS
     ends_when_solved = True

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.errors import ModelError
@@ -131,7 +132,7 @@ class Handstand(LeggedTask[TaskState]):
     config_type = TwoFeetConfig
     config: TwoFeetConfig
     pushed = False
-    instruction = ("Do a handstand.", "Balance on your front feet.", "Stand on your front legs, nose down.")
+    language = Language.of("Do a handstand.", "Balance on your front feet.", "Stand on your front legs, nose down.")
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=10.0)
 
     def __init__(self, config: TwoFeetConfig | None = None, changes: Changes = UNCHANGED) -> None:
@@ -307,4 +308,4 @@ class Footstand(Handstand):
     pitch = np.radians(90.0)
     sweep = 0.0
     raised = 1.0
-    instruction = ("Stand on your hind feet.", "Rear up and balance.", "Balance on your hind legs, nose up.")
+    language = Language.of("Stand on your hind feet.", "Rear up and balance.", "Balance on your hind legs, nose up.")

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.scenes import compose_text
@@ -170,7 +171,7 @@ class TrackPose(Task[TaskState]):
         "goal_turn": "the tip's rotation matrix there, row by row, in the same frame",
     }
     timing = Timing(physics_dt=0.005, substeps=4, episode_seconds=6.0)
-    instruction = (
+    language = Language.of(
         "Bring the tip of the arm to the target pose.",
         "Move the arm's tip to the marked point and follow it when it jumps.",
         "Track the target pose with the end effector.",

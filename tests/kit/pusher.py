@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
@@ -43,7 +44,7 @@ class State:
 class Pusher(Task[State]):
     """Push a mass to a goal. Success: it is there. Failure: it is far away."""
 
-    instruction = ("Push the mass to the goal.",)
+    language = Language.of("Push the mass to the goal.")
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=0.4)
     action_size = 1
     engines = ("mujoco",)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -30,7 +31,7 @@ class State:
 class Pushers(Task[State]):
     """Push masses to their goals. Success: they are there. Failure: one is on the floor."""
 
-    instruction = ("Push the masses to their goals.",)
+    language = Language.of("Push the masses to their goals.")
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=0.4)
     action_size = 4
     agents = AGENTS

@@ -22,6 +22,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import TaskConfig, Timing
 from embodied.core.randomization import Term
 from embodied.core.task import Task
@@ -39,7 +40,7 @@ class State:
 class Sound(Task[State]):
     """Push a mass to a goal. Success: it is there. Failure: it is far away."""
 
-    instruction = ("Push the mass to the goal.",)
+    language = Language.of("Push the mass to the goal.")
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=1.0)
     action_size = 1
     engines = ("mujoco",)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -121,7 +122,7 @@ class Toy(Task[TaskState]):
 
     config_type = ToyConfig
     config: ToyConfig
-    instruction = ("Move.",)
+    language = Language.of("Move.")
     timing = Timing(physics_dt=0.002, substeps=4, episode_seconds=0.008 * 12)
     xml = ""
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from embodied.adapters.gymnasium import View, action_space, as_array, as_tensor, metadata, one_agent
 from embodied.adapters.tensors import shown_groups
 from embodied.core.episode import SEEDS
+from embodied.core.facets import Language
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
 from embodied.env.instructions import instructions_of
@@ -75,7 +76,7 @@ class LeRobotVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self.metadata = {**metadata(env), "autoreset_mode": AutoresetMode.SAME_STEP}
         self.render_mode = "rgb_array"
         self._instruction = instruction
-        self._told: tuple[str, ...] = (instruction or env.task.instruction[0],) * env.num_envs
+        self._told = (instruction or (env.task.language or Language.of("")).instructions[0],) * env.num_envs
         self._pictures: dict[str, NDArray[np.uint8]] = {}
         self._ended = np.zeros(env.num_envs, bool)
         self._asked: dict[str, Callable[[], tuple[Any, ...]]] = {

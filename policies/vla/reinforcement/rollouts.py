@@ -64,7 +64,7 @@ class RolloutTask:
             raise EmbodiedError(
                 f"hold={hold} s are {steps} control steps of '{env.name}', and an episode has {horizon}; expected fewer"
             )
-        own = of_episodes if env.task.instruction_varies else None
+        own = of_episodes if env.task.language and env.task.language.varies else None
         return cls(env.name, cast("SeededVecEnv", env), known, horizon, steps, env.task.max_reward, own)
 
     @property

@@ -165,7 +165,7 @@ def of_vla(policy: VLAPolicy, task: Task[Any], name: str) -> PlannerNetwork:
     if not isinstance(encoder, HashedTextEncoder):
         raise ExportError("the policy's text encoder is pretrained, whose tokens have no translation")
     known = [text for trained in policy.training_tasks if trained.task == name for text in trained.instructions]
-    instructions = tuple(dict.fromkeys([*known, *task.instruction]))
+    instructions = tuple(dict.fromkeys([*known, *(task.language.instructions if task.language else ())]))
     if not instructions:
         raise ExportError(f"'{name}' has no instruction, which the policy needs")
     words = Words(MAX_WORDS, NGRAMS, encoder.buckets, instructions)

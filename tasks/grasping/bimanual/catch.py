@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
@@ -100,7 +101,7 @@ class Catch(FloatingHandsTask[TaskState]):
 
     config_type = CatchConfig
     config: CatchConfig
-    instruction = (
+    language = Language.of(
         "Throw the ball to your other hand and catch it.",
         "Toss the ball across and hold it.",
         "Play catch between your two hands.",

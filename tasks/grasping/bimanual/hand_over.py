@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
@@ -102,7 +103,7 @@ class HandOver(FloatingHandsTask[TaskState]):
 
     config_type = HandOverConfig
     config: HandOverConfig
-    instruction = (
+    language = Language.of(
         "Pass the baton to your other hand and hold it up.",
         "Hand the stick over from one hand to the other.",
         "Take the baton with your other hand and bring it to the mark.",

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
@@ -109,7 +110,7 @@ class Pour(FloatingHandsTask[TaskState]):
     config_type = PourConfig
     commands: Mapping[str, str] = {"command": "rad between the bottle's axis and the vertical"}
     config: PourConfig
-    instruction = (
+    language = Language.of(
         "Tilt the bottle to the angle shown and keep it there.",
         "Pour from the bottle, holding it at each angle asked for.",
         "Tip the bottle as told without letting it slip.",

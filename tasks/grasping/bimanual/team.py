@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.parts.split_robot import SplitRobot
@@ -60,7 +61,7 @@ class LeapCatchTeam(TwoHands):
 
     config_type = CatchConfig
     both = LeapCatch
-    instruction = ("Throw the ball to the other hand, or catch it.", "Play catch, each with one hand.")
+    language = Language.of("Throw the ball to the other hand, or catch it.", "Play catch, each with one hand.")
 
 
 class LeapHandOverTeam(TwoHands):
@@ -76,4 +77,4 @@ class LeapHandOverTeam(TwoHands):
 
     config_type = HandOverConfig
     both = LeapHandOver
-    instruction = ("Pass the baton on, or take it and hold it up.", "Hand the stick over, each with one hand.")
+    language = Language.of("Pass the baton on, or take it and hold it up.", "Hand the stick over, each with one hand.")

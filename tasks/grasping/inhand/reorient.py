@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
@@ -205,7 +206,7 @@ class Reorient(InHand[TaskState]):
         "goal_spin": "rad/s with which that still turns, in its own frame; zeros where it stays",
     }
     config: ReorientConfig
-    instruction = (
+    language = Language.of(
         "Turn the cube in your hand to the orientation shown.",
         "Reorient the cube to match the target.",
         "Rotate the cube until it looks like the goal, then do the next one.",

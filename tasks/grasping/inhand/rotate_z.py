@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import squared_norm
@@ -78,7 +79,7 @@ class RotateZ(InHand[TaskState]):
 
     config_type = RotateZConfig
     config: RotateZConfig
-    instruction = (
+    language = Language.of(
         "Turn the cube in your hand.",
         "Rotate the cube about the vertical axis.",
         "Spin the cube to the left.",

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -190,7 +191,7 @@ class Lift(Task[TaskState]):
         "targets": "rad, of the fingers' servos at the pre-grasp",
     }
     config: LiftConfig
-    instruction = (
+    language = Language.of(
         "Pick up the object.",
         "Grasp the object and lift it off the table.",
         "Take the thing on the table and hold it up.",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
@@ -56,7 +57,9 @@ class Ant(Classic):
 
     config_type = AntConfig
     config: AntConfig
-    instruction = ("Run forward on four legs.", "Make the ant walk ahead.", "Move along the x axis as fast as you can.")
+    language = Language.of(
+        "Run forward on four legs.", "Make the ant walk ahead.", "Move along the x axis as fast as you can."
+    )
     asset = "robots/ant/ant.xml"
     floor = Floor(friction=(1.0, 0.5, 0.5), margin=0.01)
     physics_dt = 0.01

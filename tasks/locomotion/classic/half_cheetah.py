@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState
@@ -43,7 +44,9 @@ class HalfCheetah(Classic):
 
     config_type = HalfCheetahConfig
     config: HalfCheetahConfig
-    instruction = ("Run forward as fast as you can.", "Gallop ahead.", "Make the half-cheetah run to the right.")
+    language = Language.of(
+        "Run forward as fast as you can.", "Gallop ahead.", "Make the half-cheetah run to the right."
+    )
     asset = "robots/half_cheetah/half_cheetah.xml"
     floor = Floor(friction=(0.4, 0.1, 0.1), solimp=(0.0, 0.8, 0.01, 0.5, 2.0))
     physics_dt = 0.01

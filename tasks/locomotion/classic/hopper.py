@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within
@@ -60,7 +61,9 @@ class Hopper(Classic):
 
     config_type = HopperConfig
     config: HopperConfig
-    instruction = ("Hop forward without falling.", "Jump ahead on one leg.", "Make the hopper hop to the right.")
+    language = Language.of(
+        "Hop forward without falling.", "Jump ahead on one leg.", "Make the hopper hop to the right."
+    )
     asset = "robots/hopper/hopper.xml"
     floor = Floor(margin=0.001, solimp=(0.8, 0.8, 0.01, 0.5, 2.0))
     physics_dt = 0.002

@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
@@ -70,7 +71,7 @@ class Humanoid(Classic):
 
     config_type = HumanoidConfig
     config: HumanoidConfig
-    instruction = ("Walk forward without falling.", "Run ahead on two legs.", "Make the humanoid walk.")
+    language = Language.of("Walk forward without falling.", "Run ahead on two legs.", "Make the humanoid walk.")
     asset = "robots/humanoid/humanoid.xml"
     floor = Floor(friction=(1.0, 0.1, 0.1), margin=0.001)
     physics_dt = 0.003

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -131,7 +132,7 @@ class HalfCheetah2x3(SplitClassic):
 
     config_type = HalfCheetahTeamConfig
     body = HalfCheetah
-    instruction = ("Run forward as fast as you can, each moving one leg.", "Gallop ahead together.")
+    language = Language.of("Run forward as fast as you can, each moving one leg.", "Gallop ahead together.")
     joints = (("bthigh", "bshin", "bfoot"), ("fthigh", "fshin", "ffoot"))
 
 
@@ -146,7 +147,7 @@ class Ant4x2(SplitClassic):
 
     config_type = AntTeamConfig
     body = Ant
-    instruction = ("Run forward, each moving one leg of the ant.", "Make the ant walk ahead together.")
+    language = Language.of("Run forward, each moving one leg of the ant.", "Make the ant walk ahead together.")
     joints = tuple((f"hip_{leg}", f"ankle_{leg}") for leg in (1, 2, 3, 4))
 
 
@@ -162,4 +163,4 @@ class Humanoid17x1(SplitClassic):
 
     config_type = HumanoidTeamConfig
     body = Humanoid
-    instruction = ("Walk forward without falling, each moving one joint.", "Make the humanoid walk together.")
+    language = Language.of("Walk forward without falling, each moving one joint.", "Make the humanoid walk together.")

@@ -6,6 +6,7 @@ import dataclasses
 
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tasks.locomotion.classic.base import ClassicConfig, Floor, TaskState, within
@@ -41,7 +42,9 @@ class Walker2d(Hopper):
     """
 
     config_type = Walker2dConfig
-    instruction = ("Walk forward without falling.", "Run ahead on two legs.", "Make the walker walk to the right.")
+    language = Language.of(
+        "Walk forward without falling.", "Run ahead on two legs.", "Make the walker walk to the right."
+    )
     asset = "robots/walker2d/walker2d.xml"
     floor = Floor(friction=(0.7, 0.1, 0.1))
     fast = 1.5

@@ -20,6 +20,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.body_rows import FEATURES, SLOTS, actions_of
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -100,7 +101,9 @@ class Reach(Task[TaskState]):
     config_type = ReachConfig
     commands: Mapping[str, str] = {"target": "x and y m of the point on the ground to reach, world frame"}
     config: ReachConfig
-    instruction = ("Go to the target.", "Reach the point on the ground.", "Walk to the marked spot, then to the next.")
+    language = Language.of(
+        "Go to the target.", "Reach the point on the ground.", "Walk to the marked spot, then to the next."
+    )
     timing = Timing(physics_dt=0.004, substeps=5, episode_seconds=20.0)
 
     def __init__(self, config: ReachConfig | None = None, changes: Changes = UNCHANGED) -> None:

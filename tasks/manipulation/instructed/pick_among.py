@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ import torch
 from jax import Array
 from torch import Tensor
 
+from embodied.core.facets import Language
 from embodied.core.hooks import Timing
 from embodied.core.instruction import Instruction
 from embodied.core.randomization import Term
@@ -98,8 +100,6 @@ class PickAmong(Tabletop):
     config: PickAmongConfig
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=320 * panda.CONTROL_DT)
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 5.0}
-    instruction_varies = True
-    instruction = ("Pick up the thing that is meant.", "Take what you are told and hold it up.")
 
     @property
     def drawn_boxes(self) -> tuple[Box, ...]:
@@ -170,7 +170,12 @@ class PickAmong(Tabletop):
                 found[f"{name}_{part}"] = jnp.concatenate([*_placed(shape), rgba])
         return found
 
-    def episode_instruction(self, state: table.TaskState) -> Instruction:
+    @functools.cached_property
+    def language(self) -> Language:  # pyright: ignore[reportIncompatibleVariableOverride]  # computed from the task
+        texts = ("Pick up the thing that is meant.", "Take what you are told and hold it up.")
+        return Language(texts, self._episode_instruction)
+
+    def _episode_instruction(self, state: table.TaskState) -> Instruction:
         """The instruction in every template; clear ones for other objects; the dialogue; matches of every phrase."""
         assert isinstance(state, TaskState)
         seen, order = self.describe_objects(state)

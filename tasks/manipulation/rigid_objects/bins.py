@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.carrying import CarryTask, set_down
@@ -56,7 +57,7 @@ class BinPicking(CarryTask):
     # 7 mm lower than Meta-World's hand stays: its script lifts when hand and block are within 4 cm, to which there the
     # soft pads squeeze the block up.
     workspace = Box((*WORKSPACE.low[:2], 0.018), WORKSPACE.high)
-    instruction = (
+    language = Language.of(
         "Pick the block from the left bin and put it into the right one.",
         "Move the red block over to the other bin.",
         "Take the block out of its bin and drop it into the empty one.",
@@ -112,7 +113,7 @@ class BoxClose(CarryTask):
     reached = 0.08
     clear = 0.1
     grip = HANDLE
-    instruction = (
+    language = Language.of(
         "Close the box with its lid.",
         "Grasp the lid by its handle and put it on the box of oranges.",
         "Pick up the lid and cover the box.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mujoco
 
+from embodied.core.facets import Language
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.carrying import CarryTask, set_down
 from tasks.manipulation.common.draws import Box, Ranges
@@ -32,7 +33,7 @@ class PickOutOfHole(CarryTask):
     ranges = Ranges(Box((0.0, 0.75, REST), (0.0, 0.75, REST)), Box((-0.1, 0.5, 0.15), (0.1, 0.6, 0.3)), 0.15)
     reached = 0.07
     clear = 0.08
-    instruction = (
+    language = Language.of(
         "Take the puck out of the hole and bring it to the goal.",
         "Grasp the blue puck in the hole and hold it at the target point.",
         "Lift the puck out of the recess and carry it to the marked spot in the air.",
@@ -59,7 +60,7 @@ class HandInsert(CarryTask):
     )
     reached = 0.05
     clear = BOARD + 2 * REST
-    instruction = (
+    language = Language.of(
         "Put the block into the hole.",
         "Pick up the green block and insert it into the opening.",
         "Grasp the block and lower it into the recess in the board.",

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from embodied.math.rotations import quat_rotate
 from tasks.manipulation.common import objects
@@ -67,7 +68,7 @@ class Assembly(NutTask):
 
     ranges = Ranges(Box((0.0, 0.6, THICK), (0.0, 0.6, THICK)), Box((-0.1, 0.75, 0.1), (0.1, 0.85, 0.1)), apart=0.1)
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 2.0, "insert": 2.0}
-    instruction = (
+    language = Language.of(
         "Pick up the nut and place it onto the peg.",
         "Grasp the nut by its red handle and lower its ring over the peg.",
         "Put the nut on the upright peg.",
@@ -115,7 +116,7 @@ class Disassemble(NutTask):
     ranges = Ranges(Box((0.0, 0.6, THICK), (0.1, 0.75, THICK)))
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 2.0, "lift": 4.0}
     hand_start = BACK
-    instruction = (
+    language = Language.of(
         "Take the nut off the peg.",
         "Grasp the nut by its red handle and lift it off the peg.",
         "Remove the nut from the upright peg.",

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from embodied.math.rotations import quat_rotate
 from tasks.manipulation.common import objects
@@ -53,7 +54,7 @@ class PegInsertSide(Tabletop):
     ranges = Ranges(Box((0.0, 0.5, 0.015), (0.2, 0.7, 0.015)), Box((-0.35, 0.4, 0.0), (-0.25, 0.7, 0.0)), apart=0.1)
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 1.0, "insert": 3.0}
     reached = 0.07
-    instruction = (
+    language = Language.of(
         "Insert the peg into the hole in the side of the box.",
         "Pick up the green peg and push it sideways into the box.",
         "Grasp the peg and slide its red end into the hole.",
@@ -105,7 +106,7 @@ class PegUnplugSide(Tabletop):
     ranges = Ranges(Box((-0.25, 0.6, 0.0), (-0.15, 0.8, 0.0)))
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 2.0, "pull": 4.0}
     reached = 0.07
-    instruction = (
+    language = Language.of(
         "Unplug the peg from the wall.",
         "Grasp the plug and pull it sideways out of its socket.",
         "Pull the blue plug out of the white wall.",

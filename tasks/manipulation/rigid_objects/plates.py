@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Point, Ranges
@@ -81,7 +82,7 @@ class PlateSlide(PlateTask):
     """
 
     ranges = Ranges(Box(PLATE_MIDDLE, PLATE_MIDDLE), Box((-0.1, 0.85, 0.0), (0.1, 0.9, 0.0)))
-    instruction = (
+    language = Language.of(
         "Slide the plate into the cabinet.",
         "Push the plate forwards across the table into the glass cabinet.",
         "Get the plate into the open cabinet in front of it.",
@@ -102,7 +103,7 @@ class PlateSlideSide(PlateTask):
     ranges = Ranges(Box(PLATE_MIDDLE, PLATE_MIDDLE), Box((-0.3, 0.54, 0.0), (-0.25, 0.66, 0.0)))
     cabinet_at = (-0.3, 0.6, 0.0)
     cabinet_quat = TURNED
-    instruction = (
+    language = Language.of(
         "Slide the plate sideways into the cabinet.",
         "Push the plate to the left into the glass cabinet.",
         "Get the plate into the open cabinet on its left.",
@@ -123,7 +124,7 @@ class PlateSlideBack(PlateTask):
     ranges = Ranges(Box((0.0, 0.85, 0.0), (0.0, 0.85, 0.0)), Box((-0.1, 0.6, 0.015), (0.1, 0.6, 0.015)))
     cabinet_at = (0.0, 0.85, 0.0)
     beside = (0.0, -0.1, 0.0)
-    instruction = (
+    language = Language.of(
         "Slide the plate out of the cabinet to the goal.",
         "Pull the plate back out of the glass cabinet to the target.",
         "Get the plate out of the cabinet and onto the marked spot.",
@@ -144,7 +145,7 @@ class PlateSlideBackSide(PlateTask):
     cabinet_at = (-0.25, 0.6, 0.0)
     cabinet_quat = TURNED
     beside = (0.1, 0.0, 0.0)
-    instruction = (
+    language = Language.of(
         "Slide the plate sideways out of the cabinet to the goal.",
         "Pull the plate to the right out of the glass cabinet to the target.",
         "Get the plate out of the cabinet on the left and onto the marked spot.",

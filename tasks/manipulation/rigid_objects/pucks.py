@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import CommandRange
 from embodied.core.world import World
 from tasks.manipulation.common import objects
@@ -106,7 +107,7 @@ class Reach(PuckTask):
     stages: ClassVar[Mapping[str, float]] = {"reach": 7.0}
     reached = 0.05
     led = "tcp_pos"
-    instruction = (
+    language = Language.of(
         "Reach the goal position.",
         "Move the gripper to the target point.",
         "Bring your fingertips to the marked spot in the air.",
@@ -130,7 +131,7 @@ class ReachWall(Reach):
 
     ranges = Ranges(BEFORE_WALL, Box((-0.05, 0.85, 0.05), (0.05, 0.9, 0.3)), APART)
     walled = True
-    instruction = (
+    language = Language.of(
         "Reach the goal position behind the wall.",
         "Move the gripper over the wall to the target point.",
         "Go past the wall and bring your fingertips to the marked spot.",
@@ -150,7 +151,7 @@ class Push(PuckTask):
     ranges = Ranges(OPEN_GROUND, Box((-0.1, 0.8, REST), (0.1, 0.9, REST)), APART)
     stages: ClassVar[Mapping[str, float]] = {"reach": 2.0, "move": 5.0}
     reached = 0.05
-    instruction = (
+    language = Language.of(
         "Push the puck to the goal.",
         "Slide the blue puck across the table to the target.",
         "Move the puck along the table until it lies on the goal.",
@@ -176,7 +177,7 @@ class PushWall(Push):
     ranges = Ranges(BEFORE_WALL, Box((-0.05, 0.85, REST), (0.05, 0.9, REST)), APART)
     reached = 0.07
     walled = True
-    instruction = (
+    language = Language.of(
         "Push the puck around the wall to the goal.",
         "Slide the blue puck past the wall to the target.",
         "Get the puck to the goal behind the wall without lifting it.",
@@ -204,7 +205,7 @@ class PushBack(Push):
 
     ranges = Ranges(Box((-0.1, 0.8, REST), (0.1, 0.85, REST)), Box((-0.1, 0.6, REST), (0.1, 0.7, REST)), APART)
     reached = 0.07
-    instruction = (
+    language = Language.of(
         "Push the block back to the goal.",
         "Slide the green block towards the robot to the target.",
         "Pull the block back along the table until it lies on the goal.",
@@ -223,7 +224,7 @@ class PickPlace(PuckTask):
 
     ranges = Ranges(OPEN_GROUND, Box((-0.1, 0.8, 0.05), (0.1, 0.9, 0.3)), APART)
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 4.0}
-    instruction = (
+    language = Language.of(
         "Pick up the puck and bring it to the goal.",
         "Grasp the blue puck and hold it at the target point.",
         "Lift the puck from the table and carry it to the marked spot in the air.",
@@ -251,7 +252,7 @@ class PickPlaceWall(PickPlace):
 
     ranges = Ranges(BEFORE_WALL, Box((-0.05, 0.85, 0.05), (0.05, 0.9, 0.3)), APART)
     walled = True
-    instruction = (
+    language = Language.of(
         "Pick up the puck and bring it over the wall to the goal.",
         "Grasp the blue puck and carry it over the wall to the target point.",
         "Lift the puck across the wall and hold it at the marked spot.",

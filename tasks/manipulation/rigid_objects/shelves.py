@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.carrying import CarryTask, set_down
@@ -44,7 +45,7 @@ class ShelfPlace(CarryTask):
     clear = BOARD_TOP + REST
     # At Meta-World's y = .6 a broad hand would begin inside the nearest shelves.
     hand_start = BACK
-    instruction = (
+    language = Language.of(
         "Put the block on the shelf.",
         "Pick up the green block and place it on the upper board.",
         "Grasp the block, lift it and set it down inside the shelf.",
@@ -99,7 +100,7 @@ class Basketball(CarryTask):
     ranges = Ranges(Box((-0.1, 0.6, BALL), (0.1, 0.7, BALL)), Box((-0.1, 0.85, 0.0), (0.1, 0.9, 0.0)), 0.15)
     reached = 0.08
     clear = 0.30
-    instruction = (
+    language = Language.of(
         "Bring the basketball to the hoop.",
         "Pick up the ball and hold it over the ring of the basket.",
         "Grasp the orange ball and dunk it into the basket.",

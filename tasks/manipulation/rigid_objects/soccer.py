@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
 from tasks.manipulation.common.skills import OPEN, Aim, Seen, aside, at_height, first, raised
@@ -45,7 +46,7 @@ class Soccer(Push):
 
     ranges = Ranges(Box((-0.1, 0.6, BALL), (0.1, 0.7, BALL)), Box((-0.1, 0.8, 0.0), (0.1, 0.9, 0.0)), APART)
     reached = 0.07
-    instruction = (
+    language = Language.of(
         "Push the ball into the goal.",
         "Kick the football into the net.",
         "Score a goal: roll the ball between the posts.",

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
@@ -27,7 +28,7 @@ class Sweep(Push):
     """
 
     ranges = Ranges(OPEN_GROUND)
-    instruction = (
+    language = Language.of(
         "Sweep the block to the right side of the table.",
         "Move the green block across the table to the target on the right.",
         "Bring the block straight over to the marked spot near the right edge.",
@@ -49,7 +50,7 @@ class SweepInto(Push):
     """
 
     ranges = Ranges(Box((-0.1, 0.6, BOARD + REST), (0.1, 0.7, BOARD + REST)))
-    instruction = (
+    language = Language.of(
         "Sweep the block into the hole.",
         "Push the green block over the board until it drops into the hole.",
         "Get the block into the square hole in the board.",

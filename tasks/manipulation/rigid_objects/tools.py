@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
 from tasks.manipulation.common import objects
@@ -67,7 +68,7 @@ class Hammer(Tabletop):
     ranges = Ranges(Box((-0.1, 0.4, LYING), (0.1, 0.5, LYING)))
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "move": 2.0, "press": 3.0}
     hand_start = BACK
-    instruction = (
+    language = Language.of(
         "Hammer the nail into the block.",
         "Pick up the hammer and drive the nail into the wood.",
         "Grasp the hammer and hit the nail until it is all in.",
@@ -209,7 +210,7 @@ class StickPush(StickTask):
         apart=0.1,
     )
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "lift": 1.0, "move": 4.0}
-    instruction = (
+    language = Language.of(
         "Push the thermos to the goal with the stick.",
         "Pick up the stick and shove the thermos to the right with it.",
         "Grasp the wooden stick and use it to push the green thermos to the target.",
@@ -260,7 +261,7 @@ class StickPull(StickTask):
     stages: ClassVar[Mapping[str, float]] = {"reach": 1.0, "grasp": 1.0, "insert": 2.0, "pull": 3.0}
     taken = -0.02
     point = LOOP_Y
-    instruction = (
+    language = Language.of(
         "Pull the thermos to the goal with the stick.",
         "Put the stick through the handle of the thermos and pull it to the target.",
         "Grasp the wooden stick, hook the green thermos by its handle and drag it along.",

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import World
 from tasks.swarm.dynamics.drones import Box, Drones, length, still
@@ -70,7 +71,7 @@ class Flock(DroneTeam[Goal]):
     config_type = FlockConfig
     config: Any
     seconds = 12.0
-    instruction = ("Flock together.", "Fly in the same direction as your neighbours.", "Move as one swarm.")
+    language = Language.of("Flock together.", "Fly in the same direction as your neighbours.", "Move as one swarm.")
 
     def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()

@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation, TaskHooks
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -103,7 +104,9 @@ class MeanFieldFlock(Flock):
 
     config_type = MeanFieldFlockConfig
     seen_by = TaskHooks.seen_by
-    instruction = ("Give all drones one rule by which they come to fly in one direction.", "Steer the swarm as one.")
+    language = Language.of(
+        "Give all drones one rule by which they come to fly in one direction.", "Steer the swarm as one."
+    )
 
     def __init__(self, config: MeanFieldFlockConfig | None = None, changes: Changes = UNCHANGED) -> None:
         super().__init__(config, changes)

@@ -12,6 +12,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -123,7 +124,9 @@ class PathFinding(DroneTeam[Errand]):
     config: PathFindingConfig
     seconds = 30.0
     places_drones = True
-    instruction = ("Fly to your goal, then to the next one.", "Reach goal after goal.", "Find your way in the maze.")
+    language = Language.of(
+        "Fly to your goal, then to the next one.", "Reach goal after goal.", "Find your way in the maze."
+    )
     metric_units: Mapping[str, str] = {"throughput": "1/min"}
 
     def __init__(self, config: PathFindingConfig | None = None, changes: Changes = UNCHANGED) -> None:

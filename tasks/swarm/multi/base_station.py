@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -113,7 +114,9 @@ class BaseStation(DroneTeam[Goal]):
     config: BaseStationConfig
     seconds = 12.0
     arena = Box((-SIDE / 2 - 1, -SIDE / 2 - 1, 0.0), (SIDE / 2 + 1, SIDE / 2 + 1, 4.0))
-    instruction = ("Serve the people on the ground.", "Spread out as base stations.", "Cover all users with signal.")
+    language = Language.of(
+        "Serve the people on the ground.", "Spread out as base stations.", "Cover all users with signal."
+    )
 
     def __init__(self, config: BaseStationConfig | None = None, changes: Changes = UNCHANGED) -> None:
         super().__init__(config, changes)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -96,7 +97,7 @@ class Coverage(DroneTeam[Goal]):
     }
     config: CoverageConfig
     seconds = 20.0
-    instruction = ("Explore the ground.", "See all of the terrain.", "Map the area together, around the hills.")
+    language = Language.of("Explore the ground.", "See all of the terrain.", "Map the area together, around the hills.")
 
     def __init__(self, config: CoverageConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()

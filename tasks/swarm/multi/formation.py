@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange
 from embodied.core.world import World
 from tasks.swarm.dynamics.drones import Box, Drones
@@ -83,7 +84,7 @@ class Formation(WaypointTask):
     config_type = FormationConfig
     config: FormationConfig
     seconds = 12.0
-    instruction = ("Get into formation.", "Take your places and fly together.", "Form up and travel as one.")
+    language = Language.of("Get into formation.", "Take your places and fly together.", "Form up and travel as one.")
 
     def __init__(self, config: FormationConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
@@ -139,7 +140,7 @@ class LeaderFollower(WaypointTask):
     seconds = 12.0
     close = 0.2
     arena = Box((-6.0, -6.0, 0.0), (6.0, 6.0, 3.0))
-    instruction = ("Follow the leader.", "Keep your place behind the first drone.", "Fly in the leader's wake.")
+    language = Language.of("Follow the leader.", "Keep your place behind the first drone.", "Fly in the leader's wake.")
 
     def start_box(self) -> Box:
         return Box((-2.0, -2.0, 0.8), (2.0, 2.0, 2.2))
@@ -182,7 +183,7 @@ class Swap(WaypointTask):
 
     seconds = 10.0
     arena = Box((-2.5, -2.5, 0.0), (2.5, 2.5, 3.0))
-    instruction = ("Swap places.", "Trade places with the drone opposite.", "Fly to where your partner is now.")
+    language = Language.of("Swap places.", "Trade places with the drone opposite.", "Fly to where your partner is now.")
 
     def start_box(self) -> Box:
         return Box((-1.8, -1.8, 0.8), (1.8, 1.8, 2.2))
@@ -203,7 +204,7 @@ class MeetUp(Swap):
     Randomised: the starts, at least 30 cm apart. Success and failure as in `Swap`.
     """
 
-    instruction = ("Meet up.", "Come together in the middle.", "Gather around your common centre.")
+    language = Language.of("Meet up.", "Come together in the middle.", "Gather around your common centre.")
 
     def course(self, drones: Drones, key: Array) -> Array:
         """A circle around the mean of the starts, entered from where each drone is, by angle."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -74,7 +75,9 @@ class Navigation(WaypointTask):
     places_drones = True
     close = 0.1
     hold = 0.5
-    instruction = ("Fly to your place without touching anything.", "Find a way between the columns.", "Go to the goal.")
+    language = Language.of(
+        "Fly to your place without touching anything.", "Find a way between the columns.", "Go to the goal."
+    )
 
     def __init__(self, config: NavigationConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -99,7 +100,7 @@ class Pursuit(DroneTeam[Goal]):
     }
     config: PursuitConfig
     seconds = 15.0
-    instruction = ("Track the targets.", "Stay above the moving targets.", "Chase every target, each its own.")
+    language = Language.of("Track the targets.", "Stay above the moving targets.", "Chase every target, each its own.")
 
     def __init__(self, config: PursuitConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()

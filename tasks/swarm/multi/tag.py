@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH, Kind, entity_rows
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -142,7 +143,9 @@ class Tag(DroneTeam[Chase]):
     config: TagConfig
     seconds = 10.0
     places_drones = True
-    instruction = ("Catch the prey, or get away from the predators.", "Play tag.", "Hunt, or flee if you are hunted.")
+    language = Language.of(
+        "Catch the prey, or get away from the predators.", "Play tag.", "Hunt, or flee if you are hunted."
+    )
     metric_units: Mapping[str, str] = {"distance": "m"}
 
     def __init__(self, config: TagConfig | None = None, changes: Changes = UNCHANGED) -> None:

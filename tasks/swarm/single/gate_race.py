@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import PROPRIO, UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -132,7 +133,9 @@ class GateRace(DroneTeam[Goal]):
     places_drones = True
     arena = Box((-5.0, -5.0, 0.0), (5.0, 5.0, 4.0))
     carried_cameras = (*DroneTeam.carried_cameras, CAMERA)
-    instruction = ("Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can.")
+    language = Language.of(
+        "Fly through the gates.", "Race the course, gate by gate.", "Pass all gates as fast as you can."
+    )
 
     def __init__(self, config: GateRaceConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()

@@ -15,6 +15,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
@@ -168,7 +169,7 @@ class Hover(Task[TaskState]):
     config: HoverConfig
     commands: Mapping[str, str] = {"target": "x, y and z m of the point to hold, world frame"}
     applies_every_substep = True
-    instruction = (
+    language = Language.of(
         "Hover at the target point.",
         "Fly to the marked point and hold still there.",
         "Recover and keep your position in the air.",

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import CommandRange
 from embodied.core.world import World
 from tasks.swarm.dynamics.aerodynamics import Effect
@@ -57,7 +58,7 @@ class Landing(WaypointTask):
     seconds = 10.0
     close = 0.05
     arena = Box((-3.0, -3.0, -1.0), (3.0, 3.0, 3.0))
-    instruction = ("Land on the pad.", "Come down softly on the marked spot.", "Touch down gently.")
+    language = Language.of("Land on the pad.", "Come down softly on the marked spot.", "Touch down gently.")
 
     def start_box(self) -> Box:
         return Box((-1.5, -1.5, 0.7), (1.5, 1.5, 1.5))

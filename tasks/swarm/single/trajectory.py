@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -106,7 +107,7 @@ class Trajectory(WaypointTask):
     config: TrajectoryConfig
     seconds = 10.0
     places_drones = True
-    instruction = ("Follow the trajectory.", "Stay with the moving point.", "Fly along the path.")
+    language = Language.of("Follow the trajectory.", "Stay with the moving point.", "Fly along the path.")
 
     def __init__(self, config: TrajectoryConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.hooks import PROPRIO, CommandRange, Observation
 from embodied.core.world import World
 from tasks.swarm.single.hover import Hover, TaskState
@@ -30,7 +31,7 @@ class VisualHover(Hover):
     """
 
     commands: Mapping[str, str] = {}
-    instruction = ("Hover over the mark.", "Hold still two metres above the red ring.")
+    language = Language.of("Hover over the mark.", "Hold still two metres above the red ring.")
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()

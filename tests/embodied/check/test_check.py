@@ -301,7 +301,7 @@ FAULTS = {
         return spec
 """,
     ),
-    "instruction": ("the task is said in words", "instruction: there is none", "\n    instruction = ()\n"),
+    "instruction": ("the task is said in words", "language: there is none", "\n    language = None\n"),
     "undocumented term": (
         "observations are documented",
         "observation policy/height: the docstring of observe does not name it",
@@ -413,7 +413,7 @@ def test_a_fault_is_exit_code_1_and_advice_only_when_asked(
     unsimulated = tuple(check for check in CHECKS if not check.simulated)
     monkeypatch.setattr(contract, "CHECKS", unsimulated)  # the others would compile
     assert run([str(quiet)]) == 0
-    assert "instruction: there is none" in capsys.readouterr().out
+    assert "language: there is none" in capsys.readouterr().out
     assert run([str(quiet), "--strict"]) == 1
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from embodied import collect as command
+from embodied.core.facets import Language
 from embodied.core.instruction import Instruction
 from embodied.datasets.collecting import CollectConfig, Demonstration, collect, round_seed
 from embodied.datasets.reader import open_dataset
@@ -51,7 +52,7 @@ class Plane:
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless
         self.task = self.cameras = self
-        self.instruction, self.instruction_varies = WORDS, False
+        self.language = Language(WORDS)
         self.executed: list[np.ndarray] = []
 
     def reset(self, seed: int) -> dict[str, Tensor]:
@@ -291,7 +292,7 @@ def test_the_command_records_a_task(tmp_path: Path) -> None:
     assert command.main([*words, "--out", str(out), "--json", str(told)]) == 0
     dataset = open_dataset(out, cameras=("view", "wrist"), fps=80, size=(32, 32), state_size=11, action_size=4)
     assert dataset.info.state_names[2:5] == ("hand_2", "opening", "joint_pos_0")
-    instructions = join_content()["manipulation/reach"].load().instruction
+    instructions = join_content()["manipulation/reach"].load().language.instructions
     for episode in dataset:
         assert episode.task == "manipulation/reach"
         assert episode.success

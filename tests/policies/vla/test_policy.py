@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.core.facets import Language
 from embodied.core.instruction import Instruction
 from embodied.env.options import EnvOptions
 from embodied.env.vec_env import ObservationSpec, image_shapes
@@ -28,7 +29,7 @@ DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/righ
 
 
 def said(*instruction: str) -> SimpleNamespace:
-    return SimpleNamespace(instruction=instruction, instruction_varies=False)
+    return SimpleNamespace(language=Language(instruction))
 
 
 class Room:
@@ -106,7 +107,7 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
         number = int(state["number"])
         return Instruction((f"go to {number}", "please go"), (f"go to {number + 1}",) if number else ())
 
-    task = SimpleNamespace(instruction=("go",), instruction_varies=True, episode_instruction=episode_instruction)
+    task = SimpleNamespace(language=Language(("go",), episode_instruction))
     env = room(task=task, task_state={"number": np.arange(3)})
     expected = {
         "own": (policy.bind(env), ("go to 0", "go to 1", "go to 2")),

@@ -62,7 +62,7 @@ class Deaf:
     name, num_envs = "toy/mute", 1
 
     class task:
-        instruction = ()
+        language = None
 
 
 def test_what_cannot_be_improved_is_named(stored, tmp_path, monkeypatch):

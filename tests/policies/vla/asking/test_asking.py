@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.core.facets import Language
 from embodied.core.instruction import Dialogue, Instruction
 from embodied.env.env import Env
 from embodied.env.vec_env import ObservationSpec
@@ -54,7 +55,7 @@ class Spots:
     }
 
     def __init__(self) -> None:
-        self.task = SimpleNamespace(instruction_varies=True, episode_instruction=self.episode_instruction)
+        self.task = SimpleNamespace(language=Language((), self.episode_instruction))
 
     def reset(self, seed: int) -> dict[str, torch.Tensor]:
         random = np.random.default_rng(seed)
@@ -191,7 +192,7 @@ def test_messages() -> None:
     with pytest.raises(EmbodiedError, match="it does not fit, it has resolution 32, 32, expected 64, 64"):
         require_asker(asker, other, "it")
     silent = spots()
-    silent.task.instruction_varies = False  # type: ignore[misc]
+    silent.task.language = None
     with pytest.raises(EmbodiedError, match=r"'toys/spots' says the same .* may fit several things: manipulation/pick"):
         ClarifiedInstructions(silent, ASKERS[By.NEVER])
     with pytest.raises(EmbodiedError, match="--by learned needs --asker RUN"):

@@ -15,6 +15,7 @@ import pytest
 import torch
 from jax import Array
 
+from embodied.core.facets import Language
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.factory import make
@@ -239,7 +240,7 @@ class ToyDoor(Tabletop):
 
     ranges = Ranges(Box((-0.2, 0.7, 0.1), (0.0, 0.8, 0.1)))
     stages: ClassVar[Mapping[str, float]] = {"reach": 5.0}
-    instruction = ("Push the door.",)
+    language = Language.of("Push the door.")
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
         frame = objects.fixture(spec, "door")
