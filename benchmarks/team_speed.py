@@ -124,7 +124,7 @@ def main(settings: Settings) -> None:
 def teams() -> tuple[str, ...]:
     """Every task of several agents."""
     known = join_content()
-    return tuple(name for name in known if (known[name].load()().agents or 1) > 1)
+    return tuple(name for name in known if (team := known[name].load()().team) and team.agents > 1)
 
 
 def measure(task: str, settings: Settings) -> list[dict[str, Any]]:

@@ -189,8 +189,8 @@ def check_earns_together(env: Env) -> None:
     Raises:
         EmbodiedError: the task has one robot, or sides that earn opposed rewards.
     """
-    if env.agents is None or env.task.teams:
-        has = "one robot" if env.agents is None else "sides that earn opposed rewards"
+    if (team := env.task.team) is None or team.sides:
+        has = "one robot" if team is None else "sides that earn opposed rewards"
         raise EmbodiedError(f"--contributions: this task has {has}; expected a task of many agents who earn together")
 
 
@@ -208,7 +208,8 @@ def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -
             return evaluate(env, team, settings.episodes).summary()["return"]
 
         found = contributions(earned, agents, settings.contributions)
-    names = agent_names(agents, env.task.teams)
+    assert env.task.team is not None
+    names = agent_names(env.task.team)
     rows = {
         name: f"{one.value:.4g}" + (f" ± {one.half:.2g}" if one.half else "")
         for name, one in zip(names, found, strict=True)

@@ -104,7 +104,8 @@ def evaluated(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
 def played(cell: Cell, budget: Budget, policy: Policy) -> dict[str, Any]:
     """The first side's success against the script of the others, and the game's own metrics."""
     env: Env = environment(cell, budget, budget.episodes, EVALUATION_SEED + cell.seed)
-    first, *others = env.task.teams.values()
+    assert env.task.team is not None
+    first, *others = env.task.team.sides.values()
     rest = tuple(agent for side in others for agent in side)
     players = MixedTeam([Members(first, policy), Members(rest, load_policy("expert", env))])
     found = evaluate(env, players, budget.episodes)

@@ -40,7 +40,8 @@ class BraxEnv(Env):
     ) -> None:
         self.functional: FunctionalEnv = functional(name, engine, **options)
         self._single, self._shapes = isinstance(group, str), self.functional.observation_shapes
-        self._groups = shown_groups(group, self._shapes, self.functional.task.agents, "Brax")
+        team = self.functional.task.team
+        self._groups = shown_groups(group, self._shapes, team and team.agents, "Brax")
 
     @property
     def observation_size(self) -> Any:

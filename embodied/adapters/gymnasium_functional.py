@@ -76,7 +76,8 @@ class FunctionalGymnasiumEnv(FuncEnv[FuncState, Array, Array, Array, Array, Any,
         super().__init__()
         self.functional: FunctionalEnv = functional(name, engine, **options)
         shapes = self.functional.observation_shapes
-        (self._group,) = shown_groups(group, shapes, self.functional.task.agents, "Gymnasium")
+        team = self.functional.task.team
+        (self._group,) = shown_groups(group, shapes, team and team.agents, "Gymnasium")
         self.observation_space = Box(-np.inf, np.inf, shapes[group][-1:], np.float32)
         self.action_space = Box(-1.0, 1.0, (self.functional.task.action_size,), np.float32)
 

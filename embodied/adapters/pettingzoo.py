@@ -50,7 +50,7 @@ def parallel_env(name: str, *, seed: int = 0, render_mode: str | None = None, **
 class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
     """One world with its agents, which begin and end together.
 
-    They are called `agent_0`, `agent_1` ... or, of a task with `teams`, by their side: `predators_0` ... `prey_0`.
+    They are called `agent_0`, `agent_1` ... or, of a task with sides, by their side: `predators_0` ... `prey_0`.
     """
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
@@ -59,14 +59,14 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         Raises:
             EmbodiedError: it has more than one world, or no agents.
         """
-        if env.agents is None:
+        if (team := env.task.team) is None:
             raise EmbodiedError(
                 "this task has one robot and no agents; use embodied.adapters.gymnasium.GymnasiumEnv for it"
             )
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}: PettingZoo steps one world at a time, expected 1")
         self.env, self.render_mode = env, check_render_mode(render_mode)
-        self.possible_agents = agent_names(env.agents, env.task.teams)
+        self.possible_agents = agent_names(team)
         self.agents: list[str] = []
         self.metadata = {**metadata(env), "name": env.name, "is_parallelizable": True}
         size = vector_sizes(env.observation_spec)["policy"]

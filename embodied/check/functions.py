@@ -145,11 +145,13 @@ def reward_terms_are_the_weighted_ones(task: Task[Any]) -> Iterator[Finding]:
 
 
 def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
-    """Each agent of a task with `teams` is in one of them."""
-    members = sorted(agent for team in task.teams.values() for agent in team)
-    if task.teams and members != list(range(task.agents or 0)):
-        look = place_of(task, "teams")
-        yield Finding("teams", f"their agents are {members}", f"each of the {task.agents or 0} agents once", look)
+    """Each agent of a team with `sides` is in one of them."""
+    if (team := task.team) is None or not team.sides:
+        return
+    members = sorted(agent for side in team.sides.values() for agent in side)
+    if members != list(range(team.agents)):
+        look = place_of(task, "team")
+        yield Finding("team: sides", f"their agents are {members}", f"each of the {team.agents} agents once", look)
 
 
 def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
@@ -187,7 +189,7 @@ def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
     if measured != (len(task.command_ranges),):
         look = place_of(task, "measured_command")
         yield Finding("measured_command", f"its shape is {measured}", f"{(len(task.command_ranges),)}", look)
-    sent = int(np.prod(jnp.shape(given.command))) // (task.agents or 1)
+    sent = int(np.prod(jnp.shape(given.command))) // (task.team.agents if task.team else 1)
     if task.setpoints and len(task.setpoints) != sent:
         look = place_of(task, "setpoints")
         yield Finding("setpoints", f"there are {len(task.setpoints)} names", f"{sent}, as process_action gives", look)

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.facets import Team
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, StateT, World
 from embodied.errors import ActionError, EmbodiedError
@@ -46,7 +47,7 @@ class Episode(Generic[StateT]):
     success_any: Array
     """() bool, whether the task was solved at any step so far."""
     team_totals: dict[str, Array] = dataclasses.field(default_factory=dict)
-    """The return so far of each of the task's `teams`, the mean of its agents."""
+    """The return so far of each side of the task's team, the mean of its agents."""
 
 
 @jax.tree_util.register_dataclass
@@ -70,9 +71,9 @@ class Transition:
     """Group -> flat observation after the step."""
 
 
-def flatten_observation(observation: Any, agents: int | None = None) -> dict[str, Array]:
+def flatten_observation(observation: Any, team: Team | None = None) -> dict[str, Array]:
     """Join each group's terms to one vector, or to one for each agent, in the order the task lists them."""
-    shape = (-1,) if agents is None else (agents, -1)
+    shape = (-1,) if team is None else (team.agents, -1)
     return {
         group: jnp.concatenate([jnp.reshape(term, shape) for term in terms.values()], axis=-1)
         for group, terms in observation.items()
@@ -149,9 +150,9 @@ def first(task: Task[StateT], world: World, state: StateT, key: Array) -> tuple[
         terms={name: zero for name in task.reward_weights},
         metrics={name: zero for name in names},
         success_any=jnp.zeros((), bool),
-        team_totals={name: zero for name in task.teams},
+        team_totals={name: zero for name in (task.team.sides if task.team else ())},
     )
-    return episode, flatten_observation(task.observe(world, state, noise), task.agents)
+    return episode, flatten_observation(task.observe(world, state, noise), task.team)
 
 
 def before(task: Task[StateT], world: World, episode: Episode[StateT], action: Array) -> tuple[Array, Episode[StateT]]:
@@ -206,9 +207,9 @@ def after(
     metrics = {name: jnp.where(diverged, 0.0, value) for name, value in task.metrics(world, state).items()}
     outcome = task.outcome(world, state)
     noise = jax.random.fold_in(episode.key, 3 * episode.steps + 4)
-    observation = flatten_observation(task.observe(world, state, noise), task.agents)
+    observation = flatten_observation(task.observe(world, state, noise), task.team)
 
-    reward = sum(terms.values(), start=jnp.zeros(() if task.agents is None else task.agents))
+    reward = sum(terms.values(), start=jnp.zeros(() if task.team is None else task.team.agents))
     steps = episode.steps + 1
     success = outcome.success & ~diverged
     failed = outcome.failure | diverged
@@ -232,7 +233,7 @@ def after(
         success_any=episode.success_any | success,
         team_totals={
             name: episode.team_totals[name] + jnp.mean(reward[jnp.asarray(agents)])
-            for name, agents in task.teams.items()
+            for name, agents in (task.team.sides if task.team else {}).items()
         },
     )
     return transition, episode

@@ -3,28 +3,30 @@
     @functools.cached_property
     def operator(self) -> Operator: ...
 
-Functions of a facet are hooks: pure functions of one environment, the task's state their last argument. A task makes a
-facet once, so that programs compiled from its functions are found again.
+Functions of a facet are hooks: pure functions of one environment. A task makes a facet once, so that programs compiled
+from its functions are found again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from jax import Array
 
 from embodied.core.instruction import Instruction
-
-StateMap: TypeAlias = Callable[[Any], Any]
-"""Function of a wrapper's state to the state of the task within."""
+from embodied.core.world import World
+from embodied.errors import EmbodiedError
 
 
 @dataclasses.dataclass(frozen=True)
 class Facet:
-    """Values, and functions whose last argument is the task's state."""
+    """Values and functions of a task; the task's state is the last argument of functions, unless a facet says else."""
 
-    def of_wrapper(self, inner: StateMap) -> Self:
-        """The same facet for a wrapper's state, of which `inner` takes the state of the task within."""
+    def of_wrapper(self, inner: Callable[[Any], Any], outer: Callable[[Any, Any], Any]) -> Self:
+        """The same facet for the states of a wrapper, see `inner_state` and `outer_state` of `TaskWrapper`."""
+        del outer
 
         def through(function: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *given: function(*given[:-1], inner(given[-1]))
@@ -53,5 +55,44 @@ class Language(Facet):
         return cls(instructions)
 
 
-FACETS = ("language",)
+def refuse_exchange(world: World, state: Any, agent: Array) -> tuple[World, Any]:
+    """Default of `Team.seen_by`.
+
+    Raises:
+        EmbodiedError: always.
+    """
+    raise EmbodiedError("agents of this task cannot change places: no `seen_by` says what each of them sees")
+
+
+@dataclasses.dataclass(frozen=True)
+class Team(Facet):
+    """Several agents that each observe, act and earn; they begin and end together, so outcomes stay ().
+
+    Actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric () or
+    (agents,). A task without a team has one robot, and no axis of agents anywhere.
+    """
+
+    agents: int
+    """Their number."""
+    sides: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    """Sides of a game: name -> its agents, of which every one is on one side. Empty: all agents are on one side.
+
+    Sides earn opposed rewards, so returns are reported of each of them, too. Success is that of the side named first:
+    it wins an episode in which success holds at any step, and otherwise the other side does.
+    """
+    seen_by: Callable[[World, Any, Array], tuple[World, Any]] = refuse_exchange
+    """World, state and agent, () int, to the world and state with that agent and the first one exchanged.
+
+    A policy exported as the first agent's drives any agent by it. In the state, the commands are to be exchanged.
+    """
+
+    def of_wrapper(self, inner: Callable[[Any], Any], outer: Callable[[Any, Any], Any]) -> Self:
+        def seen_by(world: World, state: Any, agent: Array) -> tuple[World, Any]:
+            world, within = self.seen_by(world, inner(state), agent)
+            return world, outer(within, state)
+
+        return dataclasses.replace(self, seen_by=seen_by)
+
+
+FACETS = ("language", "team")
 """Names of all facets among the hooks."""

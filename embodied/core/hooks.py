@@ -13,11 +13,10 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Team
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
-from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 
 Observation = Mapping[str, Mapping[str, Array]]
@@ -148,18 +147,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """Physics step, control step and time limit."""
     action_size: int
     """Length of the action vector (of one agent's, where there are several), each entry in [-1, 1]."""
-    agents: int | None = None
-    """Number of agents that each observe, act and earn; None: one robot, and no axis of agents anywhere.
-
-    With agents, actions are (agents, action_size), every observed term (agents, ...), and every reward term and metric
-    () or (agents,). They begin and end together: outcomes stay ().
-    """
-    teams: Mapping[str, tuple[int, ...]] = {}
-    """Sides of a game: name -> its agents, of which every one is on one side. Empty: all agents are on one side.
-
-    Sides earn opposed rewards, so returns are reported of each of them, too. Success is that of the side named first:
-    it wins an episode in which success holds at any step, and otherwise the other side does.
-    """
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "mjx")
     """Engines that run a task which is named by its file; a registered one's entry names them."""
     ends_when_solved: ClassVar[bool] = False
@@ -193,6 +180,11 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """Take `config`, or the defaults of `config_type`, and the changes of `embodied.core.task.Task.rebuilt`."""
         self.config = self.config_type() if config is None else config
         self.changes = changes
+
+    @functools.cached_property
+    def team(self) -> Team | None:
+        """The agents of a task of several; None: one robot, and no axis of agents anywhere."""
+        return None
 
     @property
     def command_ranges(self) -> tuple[CommandRange, ...]:
@@ -314,20 +306,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where undefined."""
         del world, state
         return jnp.full((len(self.command_ranges),), jnp.nan)
-
-    def seen_by(self, world: World, state: StateT, agent: Array) -> tuple[World, StateT]:
-        """The world and state with agent `agent`, () int, and the first agent exchanged.
-
-        A policy exported as the first agent's drives any agent by it. In the state, the fields named by `commands` are
-        to be exchanged.
-
-        Raises:
-            EmbodiedError: the task has several agents, and does not say how they change places.
-        """
-        if (self.agents or 1) > 1:
-            raise EmbodiedError(f"{self} has {self.agents} agents, and no `seen_by` says what each of them sees")
-        del agent
-        return world, state
 
     def debug_markers(self, world: World, state: StateT) -> Mapping[str, Array]:
         """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""

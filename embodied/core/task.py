@@ -64,7 +64,7 @@ class Task(TaskHooks[StateT]):
     @property
     def action_shape(self) -> tuple[int, ...]:
         """(action_size,), or (agents, action_size)."""
-        return (self.action_size,) if self.agents is None else (self.agents, self.action_size)
+        return (self.action_size,) if self.team is None else (self.team.agents, self.action_size)
 
     @functools.cached_property
     def observation_terms(self) -> Mapping[str, Mapping[str, tuple[int, ...]]]:
@@ -74,7 +74,7 @@ class Task(TaskHooks[StateT]):
         def record(key: Array) -> None:
             # Noted while tracing: JAX would hand the terms back in alphabetical order.
             terms = self.observe(World.zeros(self.model), self.reset(key).task_state, key)
-            axes = 0 if self.agents is None else 1
+            axes = 0 if self.team is None else 1
             shapes.update(
                 {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
             )
@@ -266,7 +266,7 @@ class TaskWrapper(Task[StateT]):
 def _forwarded_facet(name: str) -> functools.cached_property[Any]:
     def facet(self: TaskWrapper[Any]) -> Any:
         within = getattr(self.task, name)
-        return None if within is None else within.of_wrapper(self.inner_state)
+        return None if within is None else within.of_wrapper(self.inner_state, self.outer_state)
 
     found = functools.cached_property(facet)
     found.__set_name__(TaskWrapper, name)

@@ -129,7 +129,7 @@ class Env:
     @property
     def agents(self) -> int | None:
         """Number of agents in each environment; None for tasks without an axis of agents."""
-        return self.task.agents
+        return self.task.team and self.task.team.agents
 
     @property
     def team_size(self) -> int:
@@ -311,7 +311,7 @@ class Env:
         """Means over the episodes that ended since the last call, which clears them.
 
         Keys: `episodes`; and where any ended `return`, `length`, `success` (at the last step), `success_any`,
-        `failure`, `reward/<term>` (per episode, weighted), `return/<team>` of tasks with `teams`, the task's own
+        `failure`, `reward/<term>` (per episode, weighted), `return/<team>` of tasks with sides, the task's own
         metrics, and `diverged` (a count).
         """
         self._check_health()

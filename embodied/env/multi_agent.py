@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from embodied.core.facets import Team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, StepData
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
@@ -151,8 +152,8 @@ def of_team(reward: Tensor) -> Tensor:
     return reward if reward.dim() == 1 else reward.mean(1)
 
 
-def agent_names(agents: int, teams: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Name of each agent, in order: its side and its number there; `agent` where there are no `teams`."""
-    sides = teams or {"agent": tuple(range(agents))}
+def agent_names(team: Team) -> list[str]:
+    """Name of each agent, in order: its side and its number there; `agent` where there are no sides."""
+    sides = team.sides or {"agent": tuple(range(team.agents))}
     names = {agent: f"{side}_{number}" for side, members in sides.items() for number, agent in enumerate(members)}
-    return [names[agent] for agent in range(agents)]
+    return [names[agent] for agent in range(team.agents)]

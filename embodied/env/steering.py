@@ -63,7 +63,7 @@ class SteeredTask(TaskWrapper[SteeredState[Any]]):
 
     def commanded(self, inner: Any, state: SteeredState[Any]) -> Any:
         """The state of the task within, with the command of `state` where it holds."""
-        agents = self.agents is not None
+        agents = self.team is not None
         for field in {command.field: None for command in self.command_ranges}:
             own = [(number, command) for number, command in enumerate(self.command_ranges) if command.field == field]
             inner = with_default(inner, field, [command for _, command in own])
@@ -77,7 +77,7 @@ class SteeredTask(TaskWrapper[SteeredState[Any]]):
     def command_of(self, state: SteeredState[Any]) -> Array:
         """(k,) the command that holds in a state, a person's or the task's own."""
         return jnp.stack(
-            [_read(state.task_state, command, self.agents is not None) for command in self.command_ranges]
+            [_read(state.task_state, command, self.team is not None) for command in self.command_ranges]
             or [jnp.zeros(())]
         )[: len(self.command_ranges)]
 

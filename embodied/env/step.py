@@ -83,7 +83,7 @@ class Step:
     def info(self) -> dict[str, Tensor]:
         """(N,) each: `return`, `length`, `success_any`, `diverged`, and the episode's mean of each metric.
 
-        Of tasks with `teams` also `return/<team>`.
+        Of tasks with sides also `return/<team>`.
 
         They cover the episode so far; where `done`, the whole episode.
         """

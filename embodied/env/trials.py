@@ -78,8 +78,8 @@ class Trials(TaskWrapper[TrialState[Any]]):
                 one of these names.
         """
         episodes = whole_number("episodes_per_trial", episodes, 1)
-        if task.agents is not None:
-            name = f"{task.unwrapped} has {task.agents} agents"
+        if task.team is not None:
+            name = f"{task.unwrapped} has {task.team.agents} agents"
             raise EmbodiedError(f"episodes_per_trial={episodes}: {name}; expected a task of one robot")
         super().__init__(task)
         self.episodes = episodes

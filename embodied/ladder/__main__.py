@@ -33,7 +33,7 @@ C = TypeVar("C")
 START = "start"
 """Name of the values that number the start of an episode."""
 WINS = "success_any"
-"""Of an episode, whether the first side won it, as `TaskHooks.teams` has it."""
+"""Of an episode, whether the first side won it, as `Team.sides` has it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +124,7 @@ def sides_of(env: Env) -> tuple[str, str]:
     Raises:
         EmbodiedError: the task has another number of sides.
     """
-    sides = tuple(env.task.teams)
+    sides = tuple(env.task.team.sides if env.task.team else ())
     if len(sides) != 2:
         has = f"{len(sides)} sides ({listing(sides)})" if sides else "no sides"
         raise EmbodiedError(f"{task_names.label(env.name)} has {has}; expected a game of two, such as swarm/tag")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.core.facets import Team
 from embodied.core.hooks import Observation, TaskHooks
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import StateT, World
@@ -25,10 +27,8 @@ class SplitRobot(TaskWrapper[StateT]):
     own.
     """
 
-    agents: int | None = None
     action_size: int = 0
     expert = TaskHooks.expert  # of the whole robot, where the task within has one
-    seen_by = TaskHooks.seen_by  # which refuses: agents cannot change places, as their joints differ
     mirror = None
 
     def __init__(self, task: Task[Any], joints: Sequence[Sequence[int]]) -> None:
@@ -40,12 +40,17 @@ class SplitRobot(TaskWrapper[StateT]):
         """
         super().__init__(task)
         numbers = [number for own in joints for number in own]
-        if task.agents is not None or sorted(numbers) != list(range(task.action_size)):
+        if task.team is not None or sorted(numbers) != list(range(task.action_size)):
             raise ValueError(f"joints {joints}: expected each of the {task.action_size} of one robot once")
         if len({len(own) for own in joints}) != 1:
             raise ValueError(f"joints {joints}: expected as many for each agent")
-        self.agents, self.action_size = len(joints), len(joints[0])
+        self.count, self.action_size = len(joints), len(joints[0])
         self._place = np.argsort(numbers)  # of each entry of the robot's action among the agents' entries
+
+    @functools.cached_property
+    def team(self) -> Team:
+        """Agents that cannot change places, as their joints differ."""
+        return Team(self.count)
 
     @property
     def unwrapped(self) -> Task[Any]:
@@ -75,9 +80,8 @@ class SplitRobot(TaskWrapper[StateT]):
         """
         groups = super().observe(world, state, key)
         groups = {**groups, "critic": groups.get("critic", groups["policy"])}
-        count = self.agents or 1
         seen = {
-            group: {name: jnp.broadcast_to(term, (count, *term.shape)) for name, term in terms.items()}
+            group: {name: jnp.broadcast_to(term, (self.count, *term.shape)) for name, term in terms.items()}
             for group, terms in groups.items()
         }
-        return {**seen, "policy": {**seen["policy"], AGENT: jnp.eye(count)}}
+        return {**seen, "policy": {**seen["policy"], AGENT: jnp.eye(self.count)}}

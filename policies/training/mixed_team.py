@@ -58,7 +58,8 @@ def load_team(words: Sequence[str], env: Env, seed: int = 0) -> MixedTeam:
     Raises:
         EmbodiedError: the words describe no team, or there is no such policy.
     """
-    found = parse_team(words, env.agents, env.task.teams)
+    team = env.task.team
+    found = parse_team(words, env.agents, team.sides if team else {})
     return MixedTeam([Members(agents, load_policy(name, env, seed)) for name, agents in found.items()])
 
 
@@ -68,9 +69,9 @@ def parse_team(
     """Parse words `WHO=POLICY`: policy -> its agents.
 
     Args:
-        words: WHO is a side of the task's `teams`, agents as in `0`, `0-2` or `0,3`, or `rest`.
+        words: WHO is a side of the task's team, agents as in `0`, `0-2` or `0,3`, or `rest`.
         agents: The task's number of agents.
-        sides: The task's `teams`.
+        sides: Of the task's team.
 
     Raises:
         EmbodiedError: the task has one robot, or WHO is no agent, or an agent has two policies or none.

@@ -143,10 +143,10 @@ class TaskSession(Session):
         env, algorithm = cast("Env", self.env), find_algorithm(self.settings.algorithm)
         if not algorithm.of_teams:
             return AgentsEnv(env)
-        if env.task.teams and not algorithm.of_sides:
+        if (team := env.task.team) and team.sides and not algorithm.of_sides:
             raise EmbodiedError(
                 f"{algorithm.name} learns from what a team earns together, but the sides of '{self.label}' "
-                f"({listing(env.task.teams)}) earn opposed rewards; expected ppo or matd3"
+                f"({listing(team.sides)}) earn opposed rewards; expected ppo or matd3"
             )
         return TeamEnv(env)
 

@@ -202,7 +202,7 @@ class _Step:
     def _trace(self, policy: Policy | None, limits: tuple[np.ndarray, np.ndarray] | None) -> None:
         task, build, key = self.task, self.build, jax.random.PRNGKey(0)
         world = self.sources.world(build)
-        agents = task.agents or 1
+        agents = task.team.agents if task.team else 1
         size = self.size = task.action_size
         shape = task.action_shape
         self.previous = build.input(STATE + PREVIOUS, size)
@@ -212,7 +212,7 @@ class _Step:
 
         def observe(world: World, state: Any) -> Any:
             read = {self.group: task.observe(world, state, key)[self.group]}
-            return flatten_observation(read, task.agents)[self.group]
+            return flatten_observation(read, task.team)[self.group]
 
         whole = inline(build, observe, world, self._state(self.seen))
         self.observation = build.take(whole, np.arange(build.size(whole) // agents))
@@ -398,7 +398,7 @@ class _Step:
         """The numbers of a command, where the task states the range of each; none for a team."""
         shape = self.drawn[name][0].shape
         places = [command.index for command in self.task.command_ranges if command.field == name]
-        if self.task.agents is not None or places != [*np.ndindex(*shape)]:
+        if self.task.team is not None or places != [*np.ndindex(*shape)]:
             return ()
         own = (command for command in self.task.command_ranges if command.field == name and not command.rotation)
         return tuple(Number(command.name, command.unit, command.low, command.high) for command in own)

@@ -107,10 +107,10 @@ def _refuse(task: Task[Any], name: str) -> None:
     """Raise where it is undefined what a robot is sent, before anything is traced."""
     if not (task.setpoints or task.model.nu):
         raise GraphError(f"'{name}' cannot be deployed: its bodies are moved by forces, and it names no `setpoints`")
-    if (task.agents or 1) > 1 and not task.setpoints:
+    if task.team and task.team.agents > 1 and not task.setpoints:
         raise GraphError(
-            f"'{name}' cannot be deployed: its {task.agents} agents move one model, and the task names no `setpoints` "
-            "that a single robot is sent; a team whose robots are sent setpoints can be deployed"
+            f"'{name}' cannot be deployed: its {task.team.agents} agents move one model, and the task names no "
+            "`setpoints` that a single robot is sent; a team whose robots are sent setpoints can be deployed"
         )
 
 

@@ -147,6 +147,10 @@ class Reference:
         """(count, A) targets, not yet kept within limits, of actions (count, k)."""
         return np.array(self._act(*map(jnp.asarray, steps.worlds), state, jnp.asarray(action)))
 
+    @property
+    def _agents(self) -> int:
+        return self.task.team.agents if self.task.team else 1
+
     def _world(self, qpos: Any, qvel: Any, sensordata: Any) -> World:
         return World(jnp.zeros(()), qpos, qvel, sensordata, self._layout)
 
@@ -162,8 +166,8 @@ class Reference:
         after = with_numbers(self.task.post_step(world, before, jnp.zeros(self.task.action_shape), key), commands)
         begun = given[STATE + BEGUN][0] > 0
         state = jax.tree.map(lambda old, new: jnp.where(begun, new, old), before, after)
-        observed = flatten_observation({POLICY: self.task.observe(world, state, key)[POLICY]}, self.task.agents)[POLICY]
-        return observed.reshape(self.task.agents or 1, -1)[0], state
+        observed = flatten_observation({POLICY: self.task.observe(world, state, key)[POLICY]}, self.task.team)[POLICY]
+        return observed.reshape(self._agents, -1)[0], state
 
     def _acted(self, qpos: Any, qvel: Any, sensordata: Any, state: Any, action: Any) -> Any:
         world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
@@ -171,7 +175,7 @@ class Reference:
         command, state = self.task.process_action(world, state, actions, key)
         target = command if self.task.setpoints else self.task.apply_action(world, state, command)[0].ctrl
         assert target is not None
-        return target.reshape(self.task.agents or 1, -1)[0]
+        return target.reshape(self._agents, -1)[0]
 
 
 def sensed_worlds(

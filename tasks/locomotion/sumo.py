@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Team
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import load_spec
@@ -130,10 +131,8 @@ class Sumo(Task[TaskState]):
     language = Language.of(
         "Push the other ant out of the ring.", "Win the sumo bout.", "Stay in the ring, and the other not."
     )
-    agents = 2
     action_size = MOTORS
     ends_when_solved = True
-    teams: Mapping[str, tuple[int, ...]] = {"red": (0,), "blue": (1,)}
     metric_units: Mapping[str, str] = {"distance": "m"}
 
     def __init__(self, config: SumoConfig | None = None, changes: Changes = UNCHANGED) -> None:
@@ -270,7 +269,11 @@ class Sumo(Task[TaskState]):
         del world
         return {"distance": state.gap}
 
-    def seen_by(self, world: World, state: TaskState, agent: Array) -> tuple[World, TaskState]:
+    @functools.cached_property
+    def team(self) -> Team:
+        return Team(2, {"red": (0,), "blue": (1,)}, self._seen_by)
+
+    def _seen_by(self, world: World, state: TaskState, agent: Array) -> tuple[World, TaskState]:
         places = jnp.array([agent, 1 - agent])
         swapped = dataclasses.replace(
             world, qpos=world.qpos.reshape(2, -1)[places].ravel(), qvel=world.qvel.reshape(2, -1)[places].ravel()

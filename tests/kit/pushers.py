@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Team
 from embodied.core.hooks import Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -34,9 +35,12 @@ class Pushers(Task[State]):
     language = Language.of("Push the masses to their goals.")
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=0.4)
     action_size = 4
-    agents = AGENTS
     engines = ("mujoco",)
     setpoints = ("x, N", "y, N", "z, N", "turn, Nm")
+
+    @functools.cached_property
+    def team(self) -> Team:
+        return Team(AGENTS)
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

@@ -81,7 +81,7 @@ def _turning(task: Task[Any], scripted: bool, watched: bool) -> Callable[..., An
         stepped = task.post_step(world, state, action, after)
         state = jax.tree.map(lambda new, old: jnp.where(begun, new, old), stepped, state)
         outcome, terms = task.outcome(world, state), task.rewards(world, state, action) if watched else {}
-        seen = flatten_observation(task.observe(world, state, now), task.agents) if watched or scripted else {}
+        seen = flatten_observation(task.observe(world, state, now), task.team) if watched or scripted else {}
         if scripted:
             following = jnp.clip(task.expert(seen, state), -1.0, 1.0)
         command, moved = task.process_action(world, state, following, now)
@@ -186,7 +186,7 @@ def _obeying(task: Any, steps: int, idle: tuple[int, ...]) -> Callable[..., Any]
     def step(carry: Any, key: Any) -> Any:
         drones, state, scripted, time = carry
         now = dataclasses.replace(World.zeros(task.model), qpos=drones.qpos, qvel=drones.qvel, time=time)
-        script = task.expert(flatten_observation(task.observe(now, state, key), task.agents), state)
+        script = task.expert(flatten_observation(task.observe(now, state, key), task.team), state)
         action = jnp.where(scripted, jnp.clip(script, -1.0, 1.0), jax.random.uniform(key, script.shape, minval=-1.0))
         vel = SPEED * action[:, :3].at[np.array(idle, int)].set(0.0)
         drones = dataclasses.replace(drones, pos=jnp.clip(drones.pos + dt * vel, low, high), vel=vel)

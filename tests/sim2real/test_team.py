@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from embodied.core.episode import flatten_observation
+from embodied.core.facets import Team
 from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
@@ -105,7 +106,7 @@ def test_whoever_a_robot_of_a_team_is_it_sees_itself_as_the_first(name):
     @jax.jit
     def seen(world, state):
         def by(agent):
-            own, told = task.seen_by(world, stepped, agent)
+            own, told = (task.team or Team(1)).seen_by(world, stepped, agent)
             after = task.post_step(own, told, jnp.zeros(task.action_shape), key)
             kept = {name: ((), functools.reduce(getattr, name.split("."), told).reshape(-1)) for name in task.commands}
             return shown(task)(own, with_numbers(after, kept), key)[0]
@@ -139,7 +140,7 @@ def test_every_robot_of_a_team_sees_what_the_task_shows_it(name):
     world, state = anywhere(task)
     state = jax.jit(task.post_step)(world, state, np.zeros(task.action_shape), jax.random.key(1))
     whole = np.asarray(jax.jit(shown(task))(world, state, jax.random.key(2)))
-    seen_by = jax.jit(task.seen_by)
+    seen_by = jax.jit((task.team or Team(1)).seen_by)
     for agent in range(TEAMS[name]):
         seen, own = seen_by(world, state, agent)
         given = sources.values(*(np.asarray(part) for part in (seen.qpos, seen.qvel, seen.sensordata)))
@@ -163,7 +164,7 @@ def shown(task):
     """What the task shows to each agent, (A, n)."""
 
     def observe(world, state, key):
-        return flatten_observation({"policy": task.observe(world, state, key)["policy"]}, task.agents)["policy"]
+        return flatten_observation({"policy": task.observe(world, state, key)["policy"]}, task.team)["policy"]
 
     return observe
 

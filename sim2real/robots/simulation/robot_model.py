@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from embodied.core.facets import Team
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError
@@ -50,7 +51,8 @@ class RobotModel:
             EmbodiedError: it cannot be simulated here, or the file is not there, or not the one of the training.
         """
         self.task: Task[Any] = nominal(_task_of(contract, file))
-        self.agents = self.task.agents or 1
+        team = self.task.team or Team(1)
+        self.agents = team.agents
         """Robots in it."""
         self.every_step = bool(self.task.setpoints)
         """Whether forces change from physics step to physics step under one target."""
@@ -61,7 +63,7 @@ class RobotModel:
         self._sources = Sources(self.task.model, [joint.name for joint in contract.joints])
         self._state: Any = None
         self._apply = jax.jit(self.task.apply_action)
-        self._seen_by = jax.jit(self.task.seen_by)
+        self._seen_by = jax.jit(team.seen_by)
         self._photographer = Photographer.of(self.task, contract.step.planner)
         limp = np.zeros(len(contract.actuators))
         self._limp = limp if contract.rotors else np.clip(limp, contract.row("lower"), contract.row("upper"))
@@ -112,7 +114,7 @@ class RobotModel:
         """Inputs of the actuators, or what the robots' own controllers make of setpoints; None damps."""
         if self.task.setpoints:
             rows = np.array([self._limp if target is None else target for target in targets])
-            command = jnp.asarray(rows if self.task.agents else rows[0], jnp.float32)
+            command = jnp.asarray(rows if self.task.team else rows[0], jnp.float32)
             control, self._state = self._apply(world, self._state, command)
             return jax.tree.map(lambda leaf: np.asarray(leaf)[None], control)
         (target,) = targets

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.facets import Language
-from embodied.core.hooks import UNCHANGED, Changes, Observation, TaskHooks
+from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import SPEED as FULL_SPEED
@@ -103,14 +103,13 @@ class MeanFieldFlock(Flock):
     """
 
     config_type = MeanFieldFlockConfig
-    seen_by = TaskHooks.seen_by
     language = Language.of(
         "Give all drones one rule by which they come to fly in one direction.", "Steer the swarm as one."
     )
 
     def __init__(self, config: MeanFieldFlockConfig | None = None, changes: Changes = UNCHANGED) -> None:
         super().__init__(config, changes)
-        self.agents = None
+        self.team = None
         self.action_size = 2 * self.config.bins
         self.setpoints = ()
         self.angles = np.linspace(-np.pi, np.pi, self.config.bins, endpoint=False, dtype=np.float32)

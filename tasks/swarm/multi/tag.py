@@ -151,7 +151,7 @@ class Tag(DroneTeam[Chase]):
     def __init__(self, config: TagConfig | None = None, changes: Changes = UNCHANGED) -> None:
         options = config or self.config_type()
         hunters = options.agents - options.prey
-        self.teams = {"predators": tuple(range(hunters)), "prey": tuple(range(hunters, options.agents))}
+        self.sides = {"predators": tuple(range(hunters)), "prey": tuple(range(hunters, options.agents))}
         self.columns = Columns(options.obstacles, options.obstacle_radius)
         self.half = options.size / 2
         reach = self.half + MARGIN
@@ -173,7 +173,7 @@ class Tag(DroneTeam[Chase]):
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
         self.columns.add_to(spec)
-        for side, drones in self.teams.items():
+        for side, drones in self.sides.items():
             for drone in drones:
                 spec.body(f"cf{drone}_cf").add_geom(
                     type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.02, 0, 0], pos=[0, 0, 0.03], rgba=COLOURS[side],
@@ -186,7 +186,7 @@ class Tag(DroneTeam[Chase]):
         agents, config = self.config.agents, self.config
         drawn = scatter(key, self.grid, len(self.grid[0]))
         drones, columns = still(drawn[:agents]), drawn[agents : agents + config.obstacles, :2]
-        prey = jnp.zeros(agents).at[jnp.asarray(self.teams["prey"])].set(1.0)
+        prey = jnp.zeros(agents).at[jnp.asarray(self.sides["prey"])].set(1.0)
         return drones, self._looked(drones, prey, columns, jnp.ones(agents, bool))
 
     def advance(self, drones: Drones, state: TaskState[Chase], key: Array) -> Chase:

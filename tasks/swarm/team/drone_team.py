@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows, passing
+from embodied.core.facets import Team
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -128,11 +130,12 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """m, of the sphere around a drone."""
     spacing: float = SPACING
     """m between drones at the start; nearer than that later on costs reward."""
+    sides: Mapping[str, tuple[int, ...]] = {}
+    """Sides of a game, see `Team`."""
 
     def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
         super().__init__(config, changes)
         options = self.config
-        self.agents = options.agents
         preset, effects = options.preset, known_effects(options.effects)
         if options.mode is not None:
             preset, effects = find_mode(options.mode).preset, find_mode(options.mode).effects
@@ -174,6 +177,10 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def command_size(self) -> int:
         """k, numbers of a drone's command, which `TaskState.action` keeps: an agent's action."""
         return self.action_size
+
+    @functools.cached_property
+    def team(self) -> Team | None:
+        return Team(self.config.agents, self.sides, self._seen_by)
 
     @property
     def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
@@ -266,7 +273,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         del drones, key
         return state.goal
 
-    def seen_by(self, world: World, state: TaskState[G], agent: Array) -> tuple[World, TaskState[G]]:
+    def _seen_by(self, world: World, state: TaskState[G], agent: Array) -> tuple[World, TaskState[G]]:
         drones = Drones.of(world)
         number = jnp.arange(self.config.agents)
         order = jnp.where(number == 0, agent, jnp.where(number == agent, 0, number))

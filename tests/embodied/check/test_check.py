@@ -51,9 +51,11 @@ FAULTS = {
     ),
     "agent on no side": (
         "every agent is on one side",
-        "teams: their agents are [0, 0]; expected each of the 0 agents once",
+        "team: sides: their agents are [0, 0]; expected each of the 1 agents once",
         """
-    teams = {"red": (0,), "blue": (0,)}
+    from embodied.core.facets import Team
+
+    team = Team(1, {"red": (0,), "blue": (0,)})
 """,
     ),
     "keypoint that is no place": (

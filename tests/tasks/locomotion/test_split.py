@@ -40,7 +40,7 @@ def pair(team: str) -> tuple[Env, Env]:
 def test_a_teams_actions_are_joined_in_order_and_each_agent_sees_what_the_robot_does(name: str) -> None:
     team, alone = (task_of(f"locomotion/{one}") for one in (name, ROBOTS[name]))
     assert isinstance(team, SplitRobot)
-    agents = team.agents or 1
+    agents = team.count
     actions = np.arange(alone.action_size, dtype=np.float32)
     joined = np.asarray(team.joined(jnp.asarray(actions.reshape(agents, -1))))
     np.testing.assert_array_equal(joined[list(ORDER[name])], actions)
@@ -134,8 +134,8 @@ def test_a_team_is_a_task_of_its_own() -> None:
     assert dict(task.reward_weights) == dict(Ant().reward_weights)
     without = task.without(rewards=["ctrl"])
     assert without.action_shape == (4, 2)
-    with pytest.raises(EmbodiedError, match="Ant4x2 has 4 agents, and no `seen_by` says what each of them sees"):
-        task.seen_by(None, None, jnp.asarray(1))  # type: ignore[arg-type]  # refused before it looks
+    with pytest.raises(EmbodiedError, match="agents of this task cannot change places: no `seen_by` says what each"):
+        task.team.seen_by(None, None, jnp.asarray(1))  # type: ignore[arg-type]  # refused before it looks
 
 
 @pytest.mark.parametrize(

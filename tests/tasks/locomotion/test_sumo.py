@@ -92,7 +92,7 @@ def test_an_ant_does_not_see_which_side_or_which_way_it_is(task: Sumo) -> None:
     pose[:, 3:7] = jitted(jax.vmap(quat_multiply, (None, 0)))(turn, pose[:, 3:7])
     turned = dataclasses.replace(now, qpos=jnp.asarray(pose.ravel()), qvel=jnp.asarray(vel.ravel()))
     again = task.observe(turned, start.task_state, jax.random.key(0))["policy"]
-    exchanged, state = task.seen_by(now, start.task_state, jnp.asarray(1))
+    exchanged, state = task.team.seen_by(now, start.task_state, jnp.asarray(1))
     others = task.observe(exchanged, state, jax.random.key(0))["policy"]
     for name in seen:
         np.testing.assert_allclose(again[name], seen[name], atol=1e-5, err_msg=name)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import embodied
+from embodied.core.facets import Team
 from embodied.core.world import World
 from policies.training.loading import load_policy
 from tests.kit.worlds import jitted, task_of
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.timeout(200)
 
 def test_agents_of_two_hands_see_the_same_and_act_as_both() -> None:
     team, alone = task_of("grasping/leap-catch-team"), task_of("grasping/leap-catch")
-    assert team.agents == 2
+    assert team.team == Team(2)
     assert team.action_shape == (2, (alone.action_size or 0) // 2)
     start = jitted(alone.reset)(jax.random.key(0))
     world, state, key = World.posed(alone.model, start.qpos, start.qvel), start.task_state, jax.random.key(1)

@@ -14,6 +14,7 @@ import torch
 import embodied
 from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.core.episode import flatten_observation
+from embodied.core.facets import Team
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.errors import EmbodiedError
@@ -105,7 +106,7 @@ def test_the_prey_is_faster_by_the_ratio_and_reaches_its_speed_as_soon() -> None
 
 
 def test_drones_see_sides() -> None:
-    see = jax.jit(lambda world, state: flatten_observation(PLAIN.observe(world, state, jax.random.PRNGKey(0)), 4))
+    see = jax.jit(lambda world, state: flatten_observation(PLAIN.observe(world, state, jax.random.PRNGKey(0)), Team(4)))
     seen = []
     for seed in range(4):
         start = TAG.reset(jax.random.PRNGKey(seed))
@@ -137,11 +138,12 @@ def test_returns_are_reported_of_each_side(env: Env) -> None:
 
 
 def test_an_exported_policy_may_drive_either_side() -> None:
-    task = TAG
+    task, team = TAG, TAG.team
+    assert team is not None
     world, state = at(task, (0.2, 0, 1), (1, 1, 1), (-1, 1, 1), (0, 0.5, 1))
     seen = task.observe(world, state, jax.random.PRNGKey(0))["policy"]
-    turned = task.post_step(*task.seen_by(world, state, jnp.asarray(3)), state.action, jax.random.PRNGKey(0))
-    world = task.seen_by(world, state, jnp.asarray(3))[0]
+    turned = task.post_step(*team.seen_by(world, state, jnp.asarray(3)), state.action, jax.random.PRNGKey(0))
+    world = team.seen_by(world, state, jnp.asarray(3))[0]
     first = task.observe(world, turned, jax.random.PRNGKey(0))["policy"]
     for term, value in seen.items():
         np.testing.assert_allclose(first[term][0], value[3], atol=1e-6, err_msg=term)
