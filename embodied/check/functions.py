@@ -15,12 +15,14 @@ from jax import Array
 from jax.core import Tracer
 
 from embodied.check.findings import Finding, place_of
+from embodied.core.facets import Pictures
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.env.vec_env import POLICY
 from embodied.errors import listing
 from embodied.storage.trees import path_name
 
+KEYPOINTS = "keypoints"
 KEY = jax.ShapeDtypeStruct((2,), np.uint32)
 
 
@@ -56,7 +58,8 @@ class Traces:
 
     def anew(self, hook: str) -> Trace:
         """Trace a hook, whether or not it was before."""
-        function: Callable[..., Any] = getattr(self.task, hook)
+        pictures = self.task.pictures or Pictures()
+        function: Callable[..., Any] = pictures.keypoints if hook == KEYPOINTS else getattr(self.task, hook)
         given = self._given(hook)
         closed: Any
         closed, result = jax.make_jaxpr(lambda *values: function(*values), return_shape=True)(*given)
@@ -95,7 +98,7 @@ class Traces:
 
 HOOKS = (
     "reset", "restart", "process_action", "apply_action", "post_step", "rewards", "outcome", "metrics", "observe",
-    "keypoints",
+    KEYPOINTS,
 )  # fmt: skip
 """Hooks that are traced, in the order of a control step."""
 
@@ -156,9 +159,9 @@ def every_agent_is_on_one_side(task: Task[Any]) -> Iterator[Finding]:
 
 def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
     """Each keypoint of the instruction is a single place, for cameras to look for."""
-    for name, place in traces(task)["keypoints"].result.items():
+    for name, place in traces(task)[KEYPOINTS].result.items():
         if place.shape != (3,):
-            look = place_of(task, "keypoints")
+            look = place_of(task, "pictures")
             yield Finding(f"keypoint {name!r}", f"its shape is {place.shape}", "(3,), m in the world frame", look)
 
 

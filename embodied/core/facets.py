@@ -49,6 +49,10 @@ class Language(Facet):
         """Whether the instruction depends on the episode."""
         return self.of_episode is not None
 
+    def instruction(self, state: Any) -> Instruction:
+        """The instruction of an episode, from its state as numpy arrays."""
+        return Instruction(self.instructions) if self.of_episode is None else self.of_episode(state)
+
     @classmethod
     def of(cls, *instructions: str) -> Self:
         """The same instruction in every episode, and paraphrases."""
@@ -94,5 +98,49 @@ class Team(Facet):
         return dataclasses.replace(self, seen_by=seen_by)
 
 
-FACETS = ("language", "team")
+def draw_nothing(*given: Any) -> Mapping[str, Array]:
+    """Default of functions of `Pictures`."""
+    del given
+    return {}
+
+
+def keep_places(state: Any) -> Array | None:
+    """Default of `Pictures.mocap_positions`."""
+    del state
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures(Facet):
+    """Cameras, marks and looks, for viewers, renderers and datasets; physics and rewards depend on none of them.
+
+    Functions take the world and the task's state, or the state alone.
+    """
+
+    agent_cameras: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """Name -> the cameras of the model that agents carry under it, in their order, for what each of them sees."""
+    markers: Callable[[World, Any], Mapping[str, Array]] = draw_nothing
+    """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""
+    goals: Callable[[World, Any], Mapping[str, Array]] = draw_nothing
+    """Bodies to draw a second time at their goal poses, such as a cube to be turned. For people only.
+
+    Name of a body -> (7,): position m and quaternion wxyz, world frame.
+    """
+    keypoints: Callable[[World, Any], Mapping[str, Array]] = draw_nothing
+    """Points that the instruction is about, such as an object and its goal: name -> (3,) m, world frame.
+
+    Datasets record where cameras see them, and a policy that sees learns to point at them.
+    """
+    mocap_positions: Callable[[Any], Array | None] = keep_places
+    """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
+
+    Engines read `Control.mocap_pos`. None: pictures show what the engine keeps.
+    """
+    geom_appearance: Callable[[Any], Mapping[str, Array]] = draw_nothing
+    """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4) in
+    its body's frame, colour (4). Engines read `ResetState.model`.
+    """
+
+
+FACETS = ("language", "pictures", "team")
 """Names of all facets among the hooks."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language, Team
+from embodied.core.facets import Language, Pictures, Team
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
@@ -182,6 +182,11 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         self.changes = changes
 
     @functools.cached_property
+    def pictures(self) -> Pictures | None:
+        """Cameras, marks and looks beside those of the model."""
+        return None
+
+    @functools.cached_property
     def team(self) -> Team | None:
         """The agents of a task of several; None: one robot, and no axis of agents anywhere."""
         return None
@@ -193,11 +198,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         In the order of the keys and sticks that set them: forward and back, left and right, turning (or up and down).
         """
         return ()
-
-    @property
-    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
-        """Name -> the cameras of the model that agents carry under it, in their order, for what each of them sees."""
-        return {}
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
@@ -306,42 +306,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where undefined."""
         del world, state
         return jnp.full((len(self.command_ranges),), jnp.nan)
-
-    def debug_markers(self, world: World, state: StateT) -> Mapping[str, Array]:
-        """Named points to draw beside the robot, such as a target: (3,) or (k, 3) m, world frame. For people only."""
-        del world, state
-        return {}
-
-    def keypoints(self, world: World, state: StateT) -> Mapping[str, Array]:
-        """Points that the instruction is about, such as an object and its goal: name -> (3) m, world frame.
-
-        Datasets record where cameras see them, and a policy that sees learns to point at them.
-        """
-        del world, state
-        return {}
-
-    def goal_visualization(self, world: World, state: StateT) -> Mapping[str, Array]:
-        """Bodies to draw a second time at their goal poses, such as a cube to be turned. For people only.
-
-        Name of a body -> (7,): position m and quaternion wxyz, world frame.
-        """
-        del world, state
-        return {}
-
-    def mocap_positions(self, state: StateT) -> Array | None:
-        """Positions (nmocap, 3) m of the mocap bodies, where the task places them and an engine may not keep them.
-
-        For rendering only: engines read `Control.mocap_pos`. None: pictures show what the engine keeps.
-        """
-        del state
-        return None
-
-    def geom_appearance(self, state: StateT) -> Mapping[str, Array]:
-        """Shapes that differ between episodes: name of a geom -> (14,) size (3) and position (3) m, quaternion wxyz (4)
-        in its body's frame, colour (4). For rendering only: engines read `ResetState.model`.
-        """
-        del state
-        return {}
 
     def expert(self, observation: Mapping[str, Array], state: StateT) -> Array:
         """A scripted action of `action_shape` where the task has one, see `embodied.core.task.has_expert`.

@@ -23,6 +23,7 @@ import torch
 from jax import Array
 from torch import Tensor
 
+from embodied.core.facets import Pictures
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
 from embodied.core.task import Task
@@ -87,7 +88,7 @@ class Recording:
     states: np.ndarray
     """(T, N, S) float32."""
     keypoints: np.ndarray
-    """(T, N, K, 3) m, world frame: `Task.keypoints`."""
+    """(T, N, K, 3) m, world frame: `Pictures.keypoints`."""
     actions: np.ndarray
     """(T, N, A) float32, without noise."""
     render_states: RenderState
@@ -122,7 +123,7 @@ def collect(
         EmbodiedError: the environment has no cameras, many agents, or not the group of the state; or too few succeeded.
     """
     require_recordable(env, config.state)
-    keypoints_of = jax.jit(jax.vmap(env.task.keypoints))
+    keypoints_of = jax.jit(jax.vmap((env.task.pictures or Pictures()).keypoints))
     kept = tried = round_number = 0
     while kept < config.episodes:
         seed = round_seed(config.seed, round_number)
@@ -178,7 +179,7 @@ def record_episodes(
 ) -> Recording:
     """One episode in every environment, or as many as are needed for the first `wanted` to be known.
 
-    `keypoints_of` is `Task.keypoints` of all environments, compiled.
+    `keypoints_of` is `Pictures.keypoints` of all environments, compiled.
     """
     count, device = env.num_envs, env.device
     # A generator for each environment: the noise of one does not depend on how many there are.
@@ -249,8 +250,10 @@ def episode_of(env: Env, recording: Recording, place: int, instruction: str, see
 
 def keypoint_names(task: Task[Any]) -> tuple[str, ...]:
     """Names of the task's keypoints, in alphabetical order as JAX returns them."""
+    if task.pictures is None:
+        return ()
     state = jax.eval_shape(task.reset, jax.ShapeDtypeStruct((2,), np.uint32)).task_state
-    return tuple(jax.eval_shape(task.keypoints, jax.eval_shape(lambda: World.zeros(task.model)), state))
+    return tuple(jax.eval_shape(task.pictures.keypoints, jax.eval_shape(lambda: World.zeros(task.model)), state))
 
 
 def seen_keypoints(env: Env, states: RenderState, points: np.ndarray) -> dict[str, np.ndarray]:

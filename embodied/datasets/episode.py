@@ -29,7 +29,7 @@ class Episode:
     """Of the recording environments; None if another program recorded it."""
     keypoints: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """Camera -> (T, 2 K) float32: column and row, normalised (0 to 1 from the upper left corner), where it sees each
-    of the K `Task.keypoints`; outside of 0 to 1 it does not. Empty: not recorded."""
+    of the K `Pictures.keypoints`; outside of 0 to 1 it does not. Empty: not recorded."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(frames) for name, frames in self.images.items()}

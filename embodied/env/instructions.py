@@ -41,10 +41,10 @@ def instructions_of(env: Env, rows: Sequence[int] | None = None) -> list[Instruc
     """The instructions of the running episodes; of some `rows` only."""
     task, places = env.task, range(env.num_envs) if rows is None else rows
     language = task.language or Language.of()
-    if language.of_episode is None:
+    if not language.varies:
         return [Instruction(language.instructions)] * len(places)
     state = jax.tree.map(np.asarray, env.task_state)
-    return [language.of_episode(jax.tree.map(lambda leaf, place=place: leaf[place], state)) for place in places]
+    return [language.instruction(jax.tree.map(lambda leaf, place=place: leaf[place], state)) for place in places]
 
 
 def default_instructions(env: Env) -> InstructionSource:

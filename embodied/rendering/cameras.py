@@ -32,8 +32,9 @@ class CameraObserver:
             UnknownNameError: the task's model has no such camera; lists those that exist.
         """
         self.task, self.num_envs, self.config, self.device = task, num_envs, config, device
-        self._carried = {name: task.agent_cameras[name] for name in config.cameras if name in task.agent_cameras}
-        require_cameras(task.visual_model, config.cameras, tuple(task.agent_cameras))
+        carried = task.pictures.agent_cameras if task.pictures else {}
+        self._carried = {name: carried[name] for name in config.cameras if name in carried}
+        require_cameras(task.visual_model, config.cameras, tuple(carried))
 
     @property
     def render_state_fn(self) -> Callable[[World, Episode[Any]], RenderState]:

@@ -6,8 +6,8 @@
     image = renderer.grid(range(16))         # one tile per environment
 
 What is drawn comes from `env.world()`, so every engine can be filmed. Robots with a floating base are followed;
-`Task.debug_markers` are drawn as translucent balls, and bodies of primitive shapes a second time at their goals
-(`Task.goal_visualization`).
+`Pictures.markers` are drawn as translucent balls, and bodies of primitive shapes a second time at their goals
+(`Pictures.goals`).
 """
 
 from __future__ import annotations

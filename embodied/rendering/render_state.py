@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.episode import Episode
+from embodied.core.facets import Pictures
 from embodied.core.randomization import Term, draw
 from embodied.core.task import KEPT, Task
 from embodied.core.world import World
@@ -30,7 +31,7 @@ GEOM_APPEARANCE = {
     "geom_quat": slice(6, 10),
     "geom_rgba": slice(10, 14),
 }
-"""Model field -> its place in a row of `Task.geom_appearance`."""
+"""Model field -> its place in a row of `Pictures.geom_appearance`."""
 VISUAL_STREAM = (
     0  # folded into an episode's key for what cameras see; control step k takes 3 k + 2 and the two after it
 )
@@ -53,27 +54,27 @@ def render_state_fn(task: Task[M], terms: Sequence[Term] = ()) -> Callable[[Worl
     """The pure function from one environment's world and episode to its render state.
 
     Args:
-        task: Its `mocap_positions` place mocap bodies, its `geom_appearance` changes shapes.
+        task: Its `pictures` place mocap bodies and change shapes.
         terms: Randomisation of the visual model alone (see `embodied.rendering.visual_randomization`). The terms are
             drawn with a key of the episode's own, so the same episode always looks the same, also after a resume.
 
     Raises:
         EmbodiedError: the task has mocap bodies and does not say where they are (when called).
     """
-    model = task.visual_model
+    model, pictures = task.visual_model, task.pictures or Pictures()
 
     def render_state(world: World, episode: Episode[M]) -> RenderState:
         fields: dict[str, Array] = {}
-        for name, row in task.geom_appearance(episode.task_state).items():
+        for name, row in pictures.geom_appearance(episode.task_state).items():
             for field, part in GEOM_APPEARANCE.items():
                 value = fields.get(field, jnp.asarray(getattr(model, field), jnp.float32))
                 fields[field] = value.at[model.geom(name).id].set(row[part])
         if terms:
             fields = draw(model, terms, jax.random.fold_in(episode.key, VISUAL_STREAM), fields)
-        mocap_pos = task.mocap_positions(episode.task_state)
+        mocap_pos = pictures.mocap_positions(episode.task_state)
         if mocap_pos is None and model.nmocap:
             raise EmbodiedError(
-                f"{task.unwrapped} has {model.nmocap} mocap bodies, and its method mocap_positions() does not say "
+                f"{task.unwrapped} has {model.nmocap} mocap bodies, and its pictures' mocap_positions() does not say "
                 "where they are; expected an array (nmocap, 3), so that cameras see them there on every engine"
             )
         # Copies: a compiled function may hand its input on as its output, and simulators give their buffers away.

@@ -10,6 +10,7 @@ import jax
 import mujoco
 import numpy as np
 
+from embodied.core.facets import Pictures
 from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.engines.mujoco import MujocoEngine
@@ -48,9 +49,9 @@ class SceneState:
     debug_markers: Mapping[str, np.ndarray]
     """Name -> (N, k, 3) m."""
     geom_appearance: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a geom -> (N, 14); see `Task.geom_appearance`."""
+    """Name of a geom -> (N, 14); see `Pictures.geom_appearance`."""
     goal_visualization: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Name of a body -> (N, 7); see `Task.goal_visualization`."""
+    """Name of a body -> (N, 7); see `Pictures.goals`."""
 
     def marked_points(self, index: int) -> np.ndarray:
         """(k, 3) m, the debug markers of one environment and the origins of its goal bodies."""
@@ -63,10 +64,10 @@ class SceneReader:
     """Reads the scene state of an environment; its functions compile at the first `read`."""
 
     def __init__(self, env: RenderableEnv, debug_visualization: bool = True) -> None:
-        self.env, task = env, env.task
-        self._mocap_positions = jax.jit(jax.vmap(task.mocap_positions))
-        self._geom_appearance = jax.jit(jax.vmap(task.geom_appearance))
-        drawn = (task.debug_markers, task.goal_visualization) if debug_visualization else ()
+        self.env, pictures = env, env.task.pictures or Pictures()
+        self._mocap_positions = jax.jit(jax.vmap(pictures.mocap_positions))
+        self._geom_appearance = jax.jit(jax.vmap(pictures.geom_appearance))
+        drawn = (pictures.markers, pictures.goals) if debug_visualization else ()
         self._drawn: tuple[Callable[..., Any], ...] = tuple(jax.jit(jax.vmap(what)) for what in drawn)
 
     def read(self) -> SceneState:

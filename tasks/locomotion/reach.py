@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from embodied.core.facets import Pictures
 from embodied.core.hooks import CommandRange
 from embodied.core.randomization import Range, Term
 from embodied.core.world import Outcome, ResetState, World
@@ -137,7 +139,11 @@ class Guided(Joystick):
         del state
         return world["position"][:2]
 
-    def debug_markers(self, world: World, state: Any) -> Mapping[str, Array]:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(markers=self._markers)
+
+    def _markers(self, world: World, state: Any) -> Mapping[str, Array]:
         return {"target": jnp.append(state.target, self.ground.height(state.target[None])[0] + 0.05)}
 
     def _distance(self, world: World, state: Any) -> Array:

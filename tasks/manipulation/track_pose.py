@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.scenes import compose_text
@@ -361,10 +361,10 @@ class TrackPose(Task[TaskState]):
         del state
         return self.tip(world)[0]
 
-    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del world
-        base = jnp.asarray(self.arm.base_rot, jnp.float32)
-        return {"goal": jnp.asarray(self.arm.base_pos, jnp.float32) + base @ state.goal}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        place, axes = (jnp.asarray(part, jnp.float32) for part in (self.arm.base_pos, self.arm.base_rot))
+        return Pictures(markers=lambda world, state: {"goal": place + axes @ state.goal})
 
     def tip(self, world: World) -> tuple[Array, Array]:
         """Position (3,) m and rotation (3, 3) of the tip in the base's frame."""

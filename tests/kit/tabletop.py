@@ -219,7 +219,7 @@ def _answering(task: Any) -> Callable[..., Any]:
         terms = task.rewards(world, state, jnp.zeros(4))
         reward = sum(task.reward_weights[term] * value for term, value in terms.items())
         action = task.expert(flatten_observation(task.observe(world, state, jax.random.PRNGKey(0))), state)
-        mocap = task.mocap_positions(state)
+        mocap = task.pictures.mocap_positions(state)
         return reward, task.outcome(world, state).success, jnp.clip(action, -1.0, 1.0), mocap
 
     return jax.jit(jax.vmap(answer))

@@ -193,7 +193,8 @@ def cameras_of(task: Task[Any], names: Sequence[str], size: tuple[int, int]) -> 
         ExportError: one travels along by itself, or is described by more than its angle of view.
         UnknownNameError: there is no such camera.
     """
-    return tuple(_camera(task.visual_model, name, task.agent_cameras.get(name, (name,))[0], *size) for name in names)
+    carried = task.pictures.agent_cameras if task.pictures else {}
+    return tuple(_camera(task.visual_model, name, carried.get(name, (name,))[0], *size) for name in names)
 
 
 def _camera(model: mujoco.MjModel, called: str, name: str, width: int, height: int) -> PolicyCamera:

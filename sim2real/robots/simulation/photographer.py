@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.facets import Pictures
 from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.rendering.render_state import GEOM_APPEARANCE, RenderState
@@ -41,13 +42,13 @@ class Photographer:
 
     def _draw(self, world: World, state: Any) -> Mapping[str, np.ndarray]:
         """Camera -> (height, width, 3) uint8."""
-        model = self._task.visual_model
+        model, pictures = self._task.visual_model, self._task.pictures or Pictures()
         fields: dict[str, np.ndarray] = {}
-        for name, row in self._task.geom_appearance(state).items():
+        for name, row in pictures.geom_appearance(state).items():
             for field, part in GEOM_APPEARANCE.items():
                 values = fields.setdefault(field, np.array(getattr(model, field), np.float32))
                 values[model.geom(name).id] = np.asarray(row)[part]
-        mocap = self._task.mocap_positions(state)
+        mocap = pictures.mocap_positions(state)
         return self._render(
             RenderState(
                 np.array(world.qpos, np.float32)[None],

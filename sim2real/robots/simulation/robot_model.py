@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from embodied.core.facets import Team
+from embodied.core.facets import Pictures, Team
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError
@@ -119,7 +119,7 @@ class RobotModel:
             return jax.tree.map(lambda leaf: np.asarray(leaf)[None], control)
         (target,) = targets
         ctrl: Any = np.array(self._damped(world) if target is None else target)[None]
-        mocap = self.task.mocap_positions(self._state)
+        mocap = (self.task.pictures or Pictures()).mocap_positions(self._state)
         return Control(ctrl=ctrl, mocap_pos=None if mocap is None else np.asarray(mocap)[None])  # type: ignore[arg-type]
 
     def _damped(self, world: World) -> np.ndarray:

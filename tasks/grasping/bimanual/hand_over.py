@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
@@ -203,9 +204,10 @@ class HandOver(FloatingHandsTask[TaskState]):
         """Share of the time in the taker's hand alone, mean distance to the goal in m."""
         return {"passed": self.passed(world).astype(jnp.float32), "position_error": self.error(world, state)[0]}
 
-    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del world
-        return {"goal": state.goal + jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        along = jnp.array([[0.0, y, 0.0] for y in (-LENGTH / 2, 0.0, LENGTH / 2)])
+        return Pictures(markers=lambda world, state: {"goal": state.goal + along})
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """Over the free end, down, close, let go, carry: by the clock, guided by the baton's observed pose."""

@@ -7,6 +7,7 @@ on a floating base rather than on an arm, so that a turn of the wrist is one axi
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
@@ -218,7 +219,11 @@ class Pour(FloatingHandsTask[TaskState]):
         del state
         return _tilt(_axis(world["object_quat"]))[None]
 
-    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(markers=self._markers)
+
+    def _markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Place of the bottle's mouth at the commanded angle, tilted to the left of the hand."""
         direction = jnp.stack([jnp.zeros(()), jnp.sin(state.command), jnp.cos(state.command)])
         return {"goal": world["object_pos"] + jnp.array([[0.1], [0.12], [0.14]]) * direction}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import CommandRange, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
@@ -350,9 +351,10 @@ class Reorient(InHand[TaskState]):
         del state
         return rotation_vector_from_quat(world["cube_quat"])
 
-    def goal_visualization(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del world
-        return {"cube": jnp.concatenate([self.palm + jnp.array(GHOST), state.goal])}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        place = self.palm + jnp.array(GHOST)
+        return Pictures(goals=lambda world, state: {"cube": jnp.concatenate([place, state.goal])})
 
 
 def _turn(quat: Array, goal: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -404,7 +405,11 @@ class Lift(Task[TaskState]):
         del world
         return {"height": state.height, "touching": state.touching}
 
-    def geom_appearance(self, state: TaskState) -> Mapping[str, Array]:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(geom_appearance=self._geom_appearance)
+
+    def _geom_appearance(self, state: TaskState) -> Mapping[str, Array]:
         body = self.model.body("object")
         first = int(body.geomadr[0])
         fields = [self.fields[name][state.item] for name in ("geom_size", "geom_pos", "geom_quat")]

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.body_rows import FEATURES, SLOTS, actions_of
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -253,8 +253,9 @@ class Reach(Task[TaskState]):
         del state
         return world["torso_pos"][:2]
 
-    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        return {"target": jnp.append(state.target, 0.05)}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(markers=lambda world, state: {"target": jnp.append(state.target, 0.05)})
 
 
 def world_axes(quat: Array, axes: np.ndarray, angle: Array) -> list[Array]:

@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.episode import first_keys
+from embodied.core.facets import Pictures
 from embodied.core.hooks import PROPRIO, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.task import Task
@@ -288,9 +289,9 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
         del world
-        return Control(ctrl=self.robot.controls(command), mocap_pos=self.mocap_positions(state)), state
+        return Control(ctrl=self.robot.controls(command), mocap_pos=self._mocap_positions(state)), state
 
-    def mocap_positions(self, state: TaskState) -> Array | None:
+    def _mocap_positions(self, state: TaskState) -> Array | None:
         return state.fixtures if self.model.nmocap else None
 
     def seen(self, world: World) -> Array:
@@ -352,12 +353,13 @@ class Tabletop(Task[TaskState], abc.ABC):
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         return {"position_error": self.error(world, state)}
 
-    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del world
-        return {"goal": state.goal}
-
-    def keypoints(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        return {"object": world["object1_pos"], "goal": state.goal}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(
+            markers=lambda world, state: {"goal": state.goal},
+            keypoints=lambda world, state: {"object": world["object1_pos"], "goal": state.goal},
+            mocap_positions=self._mocap_positions,
+        )
 
     def expert(self, observation: Mapping[str, Array], state: TaskState) -> Array:
         """The task's script. It sees the group `policy`, and the goal also where it is hidden from policies."""

@@ -16,7 +16,7 @@ import torch
 from jax import Array
 from torch import Tensor
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import Timing
 from embodied.core.instruction import Instruction
 from embodied.core.randomization import Term
@@ -110,7 +110,7 @@ class PickAmong(Tabletop):
         return (Term("start", described, optional=False, ranges=AREA.ranges("start")),)
 
     def furnish(self, spec: mujoco.MjSpec) -> None:
-        """Three bodies, each with the visual geoms of a block and a can, of which `geom_appearance` shows one."""
+        """Three bodies, each with the visual geoms of a block and a can, of which each episode shows one."""
         for slot, name in enumerate(THINGS, 1):
             body = objects.free_body(spec, name, slot)
             side = objects.PUCK_SIDE
@@ -156,7 +156,11 @@ class PickAmong(Tabletop):
     def script(self, seen: Seen) -> Aim:
         return fetch(seen, seen.object, then=Aim(carry(seen, seen.goal), CLOSE))
 
-    def geom_appearance(self, state: table.TaskState) -> Mapping[str, Array]:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, geom_appearance=self._geom_appearance)
+
+    def _geom_appearance(self, state: table.TaskState) -> Mapping[str, Array]:
         """The geoms of each object's kind in its colour; the others are invisible."""
         assert isinstance(state, TaskState)
         colours, shown = jnp.asarray(list(COLOURS.values())), jnp.array([True, True, state.three])

@@ -79,10 +79,10 @@ class PuckTask(Tabletop):
         place = world[self.led]
         return place[jnp.array([command.index[0] for command in self.command_ranges], int)]
 
-    def mocap_positions(self, state: TaskState) -> Array | None:
+    def _mocap_positions(self, state: TaskState) -> Array | None:
         """The mark, where there is one, stands at the goal, also where a user moves it."""
         if self.config.hide_goal or self._mark < 0:
-            return super().mocap_positions(state)
+            return super()._mocap_positions(state)
         return state.fixtures.at[self._mark].set(state.goal)
 
     @functools.cached_property

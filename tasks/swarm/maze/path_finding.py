@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -182,9 +183,9 @@ class PathFinding(DroneTeam[Errand]):
 
     def apply_action(self, world: World, state: TaskState[Errand], command: Any) -> tuple[Control, TaskState[Errand]]:
         control, state = super().apply_action(world, state, command)
-        return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
+        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
 
-    def mocap_positions(self, state: TaskState[Errand]) -> Array:
+    def _mocap_positions(self, state: TaskState[Errand]) -> Array:
         return self.columns.mocap_positions(state.goal.columns)
 
     def ego_observation(self, drones: Drones, state: TaskState[Errand]) -> Mapping[str, Array]:
@@ -248,9 +249,13 @@ class PathFinding(DroneTeam[Errand]):
             "lost": self.lost(drones).astype(jnp.float32),
         }
 
-    def debug_markers(self, world: World, state: TaskState[Errand]) -> Mapping[str, Array]:
-        del world
-        return {"target": jnp.pad(state.goal.point, ((0, 0), (0, 1)), constant_values=HEIGHT)}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        def markers(world: World, state: TaskState[Errand]) -> Mapping[str, Array]:
+            del world
+            return {"target": jnp.pad(state.goal.point, ((0, 0), (0, 1)), constant_values=HEIGHT)}
+
+        return dataclasses.replace(super().pictures, markers=markers, mocap_positions=self._mocap_positions)
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Errand]) -> Array:
         """Along the shortest way, on its right-hand side, with reciprocal collision avoidance.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -235,9 +236,10 @@ class BaseStation(DroneTeam[Goal]):
         flight = jnp.clip(jnp.pad(2.0 * way / SPEED, ((0, 0), (0, 1))), -1.0, 1.0)
         return jnp.pad(flight, ((0, 0), (0, self.action_size - self.level.size)), constant_values=1.0)
 
-    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        del world
-        return {"target": jnp.pad(state.goal.users, ((0, 0), (0, 1)), constant_values=0.05)}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        pad = functools.partial(jnp.pad, pad_width=((0, 0), (0, 1)), constant_values=0.05)
+        return dataclasses.replace(super().pictures, markers=lambda world, state: {"target": pad(state.goal.users)})
 
 
 def shares(wanted: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -217,7 +218,11 @@ class Coverage(DroneTeam[Goal]):
         collided = self.collided(state).astype(jnp.float32)
         return {"explored": self.explored(state.goal), "collision": collided}
 
-    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, markers=self._markers)
+
+    def _markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """Balls on unseen ground, and on hills, whether seen or not."""
         del world
         goal = state.goal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -116,9 +117,13 @@ class Navigation(WaypointTask):
 
     def apply_action(self, world: World, state: TaskState[Goal], command: Any) -> tuple[Control, TaskState[Goal]]:
         control, state = super().apply_action(world, state, command)
-        return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
+        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
 
-    def mocap_positions(self, state: TaskState[Goal]) -> Array:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, mocap_positions=self._mocap_positions)
+
+    def _mocap_positions(self, state: TaskState[Goal]) -> Array:
         return self.columns.mocap_positions(state.goal.course.columns)
 
     def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:

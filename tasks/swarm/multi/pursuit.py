@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -216,6 +217,7 @@ class Pursuit(DroneTeam[Goal]):
             "lost": self.lost(drones).astype(jnp.float32),
         }
 
-    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        del world
-        return {"target": jnp.pad(state.goal.pos, ((0, 0), (0, 1)), constant_values=0.05)}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        pad = functools.partial(jnp.pad, pad_width=((0, 0), (0, 1)), constant_values=0.05)
+        return dataclasses.replace(super().pictures, markers=lambda world, state: {"target": pad(state.goal.pos)})

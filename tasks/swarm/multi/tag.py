@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH, Kind, entity_rows
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -219,9 +220,13 @@ class Tag(DroneTeam[Chase]):
 
     def apply_action(self, world: World, state: TaskState[Chase], command: Any) -> tuple[Control, TaskState[Chase]]:
         control, state = super().apply_action(world, state, command)
-        return dataclasses.replace(control, mocap_pos=self.mocap_positions(state)), state
+        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
 
-    def mocap_positions(self, state: TaskState[Chase]) -> Array:
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, mocap_positions=self._mocap_positions)
+
+    def _mocap_positions(self, state: TaskState[Chase]) -> Array:
         return self.columns.mocap_positions(state.goal.columns)
 
     def ego_observation(self, drones: Drones, state: TaskState[Chase]) -> Mapping[str, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -11,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import PROPRIO, UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -291,14 +292,14 @@ class GateRace(DroneTeam[Goal]):
             "course_time": self.racing(state.goal) * self.seconds,
         }
 
-    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """The middle of each drone's next gate."""
-        del world
-        return {"gate": self._gate(state.goal, 0)[0]}
-
-    def geom_appearance(self, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """The gates' frames, where the course has them."""
-        return frames(state.goal.middle, state.goal.heading)
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        """With the middle of each drone's next gate, and the gates' frames where the course has them."""
+        return dataclasses.replace(
+            super().pictures,
+            markers=lambda world, state: {"gate": self._gate(state.goal, 0)[0]},
+            geom_appearance=lambda state: frames(state.goal.middle, state.goal.heading),
+        )
 
 
 def direction(heading: Array) -> Array:

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
@@ -377,9 +377,9 @@ class Hover(Task[TaskState]):
         """Mean distance to the target in m and mean speed in m/s."""
         return {"position_error": self._distance(world, state), "speed": jnp.linalg.norm(world["linvel_w"])}
 
-    def debug_markers(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del world
-        return {"target": self._target(state)}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(markers=lambda world, state: {"target": self._target(state)})
 
     @property
     def command_ranges(self) -> tuple[CommandRange, ...]:

@@ -20,7 +20,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows, passing
-from embodied.core.facets import Team
+from embodied.core.facets import Pictures, Team
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -182,13 +182,12 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def team(self) -> Team | None:
         return Team(self.config.agents, self.sides, self._seen_by)
 
-    @property
-    def agent_cameras(self) -> Mapping[str, tuple[str, ...]]:
-        """`carried_cameras` of each drone; of more than `DETAILED` drones none has any."""
-        if self.config.agents > DETAILED:
-            return {}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        """With `carried_cameras` of each drone; of more than `DETAILED` drones none has any."""
+        carried = self.carried_cameras if self.config.agents <= DETAILED else ()
         drones = range(self.config.agents)
-        return {name: tuple(f"cf{number}_{name}" for number in drones) for name in self.carried_cameras}
+        return Pictures({name: tuple(f"cf{number}_{name}" for number in drones) for name in carried})
 
     @abc.abstractmethod
     def draw(self, key: Array) -> tuple[Drones, G]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
+from embodied.core.facets import Pictures
 from embodied.core.world import World
 from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level, require_level
 from tasks.swarm.dynamics.drones import Drones, length
@@ -186,9 +188,9 @@ class WaypointTask(DroneTeam[Goal], abc.ABC):
         collided = self.collided(state).astype(jnp.float32)
         return {"position_error": error, "squared_position_error": error**2, "collision": collided}
 
-    def debug_markers(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
-        del world
-        return {"target": state.goal.point}
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, markers=lambda world, state: {"target": state.goal.point})
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Goal]) -> Array:
         """Straight to the point, ignoring the others; for levels velocity, position and trajectory.

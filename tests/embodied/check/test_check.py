@@ -62,8 +62,9 @@ FAULTS = {
         "keypoints are places",
         "keypoint 'ball': its shape is (1,); expected (3,), m in the world frame",
         """
-    def keypoints(self, world, state):
-        return {"ball": world.qpos[:1]}
+    from embodied.core.facets import Pictures
+
+    pictures = Pictures(keypoints=lambda world, state: {"ball": world.qpos[:1]})
 """,
     ),
     "command of no field": (

@@ -52,7 +52,7 @@ class Plane:
     def __init__(self, num_envs: int, hopeless: bool = True) -> None:
         self.num_envs, self.hopeless = num_envs, hopeless
         self.task = self.cameras = self
-        self.language = Language(WORDS)
+        self.language, self.pictures = Language(WORDS), None
         self.executed: list[np.ndarray] = []
 
     def reset(self, seed: int) -> dict[str, Tensor]:
@@ -83,10 +83,6 @@ class Plane:
     @property
     def task_state(self) -> np.ndarray:
         return self.goal
-
-    def keypoints(self, world: Any, state: Any) -> dict[str, Any]:
-        del world, state
-        return {}
 
     def render_state(self) -> RenderState:
         return RenderState(cast("Any", self.pos.copy()))
@@ -292,7 +288,7 @@ def test_the_command_records_a_task(tmp_path: Path) -> None:
     assert command.main([*words, "--out", str(out), "--json", str(told)]) == 0
     dataset = open_dataset(out, cameras=("view", "wrist"), fps=80, size=(32, 32), state_size=11, action_size=4)
     assert dataset.info.state_names[2:5] == ("hand_2", "opening", "joint_pos_0")
-    instructions = join_content()["manipulation/reach"].load().language.instructions
+    instructions = (join_content()["manipulation/reach"].load().language or Language.of()).instructions
     for episode in dataset:
         assert episode.task == "manipulation/reach"
         assert episode.success

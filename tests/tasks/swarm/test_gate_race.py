@@ -63,7 +63,7 @@ def test_pictures_have_every_bar_in_its_place_and_turned_with_its_gate() -> None
 def test_a_drone_begins_before_its_first_gate_which_has_its_own_colour() -> None:
     task = task_of("swarm/gate-race")
     assert isinstance(task, GateRace)
-    draw = partly(task.reset, lambda start: (start.qpos, task.geom_appearance(start.task_state)))
+    draw = partly(task.reset, lambda start: (start.qpos, task.pictures.geom_appearance(start.task_state)))
     for seed in range(3):
         qpos, looks = jax.tree.map(np.asarray, draw(jax.random.key(seed)))
         bars = np.array([looks[f"gate0_{bar}"] for bar in BARS])

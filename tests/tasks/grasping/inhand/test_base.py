@@ -103,7 +103,7 @@ def test_a_target_that_is_reached_counts_and_moves_on() -> None:
     task, world = made(LeapReorient), world_of(LeapReorient)
     state = begun(LeapReorient)
     at_goal = dataclasses.replace(state, goal=world["cube_quat"], angle=jnp.zeros(()))
-    np.testing.assert_array_equal(task.goal_visualization(world, at_goal)["cube"][3:], world["cube_quat"])
+    np.testing.assert_array_equal(task.pictures.goals(world, at_goal)["cube"][3:], world["cube_quat"])
     after = task.post_step(world, at_goal, NOTHING, jax.random.key(1))
     assert bool(after.reached)
     assert float(after.count) == 1

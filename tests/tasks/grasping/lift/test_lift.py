@@ -154,7 +154,7 @@ def test_the_script_closes_only_when_it_has_arrived():
 
 def test_pictures_show_the_object_of_the_episode():
     task = task_for("mustard_bottle")
-    looks = task.geom_appearance(task.reset(jax.random.key(0)).task_state)
+    looks = task.pictures.geom_appearance(task.reset(jax.random.key(0)).task_state)
     sizes = np.array([np.asarray(row)[:3].max() for row in looks.values()])
     assert sizes.max() == pytest.approx(max(max(part.size) for part in household("mustard_bottle").parts), rel=0.01)
     assert np.asarray(next(iter(looks.values())))[10:] == pytest.approx(household("mustard_bottle").rgba)

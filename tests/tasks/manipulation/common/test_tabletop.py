@@ -182,7 +182,7 @@ def test_cameras_see_a_mark_at_goals_that_nothing_else_shows(name: str) -> None:
     task, start, _ = begun(name)
     place = task.visual_model.body(objects.GOAL).mocapid[0]
     state = jax.tree.map(jnp.asarray, start.task_state)
-    np.testing.assert_array_equal(task.mocap_positions(state)[place], state.goal)
+    np.testing.assert_array_equal(task.pictures.mocap_positions(state)[place], state.goal)
     assert task.visual_model.body(objects.GOAL).geomnum == 1
     assert task.model.body(objects.GOAL).geomnum == 0
     hidden = type(task)(TabletopConfig(hide_goal=True))

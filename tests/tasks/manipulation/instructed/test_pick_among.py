@@ -56,7 +56,7 @@ def drawn(twins: bool = False) -> tuple[PickAmong, list[Any]]:
 
 def dialogue_in(task: PickAmong, state: Any) -> Dialogue:
     """What may be said about it."""
-    said = task.language.of_episode(state).dialogue
+    said = task.language.instruction(state).dialogue
     assert said is not None
     return said
 
@@ -73,7 +73,7 @@ def test_what_an_instruction_fits_is_what_a_count_over_the_things_says(twins: bo
     for state in states[:5]:
         seen, _ = task.describe_objects(state)
         phrases = [*KINDS, *(f"{colour} {kind}" for colour in COLOURS for kind in KINDS)]
-        counted = task.language.of_episode(state).matches
+        counted = task.language.instruction(state).matches
         assert set(counted) == set(phrases)
         for phrase, template in itertools.product(phrases, TEMPLATES):
             *colour, kind = phrase.split()
@@ -101,7 +101,7 @@ def test_robots_are_told_the_dialogue_or_its_first_sentence_and_wrong_words_mean
     task, states = drawn()
     first = PickAmong(Config(telling=Telling.FIRST))
     for state in states[:50]:
-        words, alone = task.language.of_episode(state), first.language.of_episode(state)
+        words, alone = task.language.instruction(state), first.language.instruction(state)
         said = dialogue_in(task, state)
         assert alone.paraphrases[0] == said.instruction
         assert words.paraphrases[0] == said.full_instruction(said.ambiguous)
@@ -148,7 +148,7 @@ def test_positions_that_never_fit_stand_in_a_row() -> None:
 def test_each_thing_shows_the_shapes_of_its_kind_in_its_colour() -> None:
     task, states = drawn()
     for state in states[:15]:
-        looks = {name: np.asarray(row) for name, row in task.geom_appearance(state).items()}
+        looks = {name: np.asarray(row) for name, row in task.pictures.geom_appearance(state).items()}
         assert set(looks) <= {task.visual_model.geom(number).name for number in range(task.visual_model.ngeom)}
         for number, name in enumerate(THINGS):
             parts = {part: looks[f"{name}_{part}"][10:] for part in ("block", "can", "lid", "bottom")}
@@ -263,7 +263,7 @@ def test_words_are_each_environments_own(env: Any) -> None:
     assert len({words.paraphrases[0] for words in everyone}) > 6
     state = env.task_state
     alone = jax.tree.map(lambda leaf: np.asarray(leaf)[3], state)
-    assert env.task.language.of_episode(alone) == everyone[3]
+    assert env.task.language.instruction(alone) == everyone[3]
     one = make("manipulation/pick-among", num_envs=1, engine="mujoco", device="cpu")
     one.reset(3)
     assert instructions_of(one) == everyone[:1]

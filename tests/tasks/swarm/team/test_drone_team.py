@@ -368,7 +368,7 @@ def test_unknown_effects_and_modes_name_those_that_exist() -> None:
 
 def test_every_drone_has_a_camera_that_looks_ahead_with_it() -> None:
     task = Swap(WaypointConfig(agents=3))
-    cameras = [task.model.camera(name) for name in task.agent_cameras["front"]]
+    cameras = [task.model.camera(name) for name in task.pictures.agent_cameras["front"]]
     assert len(cameras) == 3
     assert [int(camera.bodyid[0]) for camera in cameras] == [1, 2, 3]
     for camera in cameras:
