@@ -241,7 +241,7 @@ def describe(name: str, robot: Path | None = None) -> Row:
         },
         "reward_weights": dict(task.reward_weights),
         "variations": {term.name: variation(term) for term in task.terms},
-        "commands": {**task.commands, **task.first_commands},
+        "commands": {**task.operator.commands, **task.operator.first_commands} if task.operator else {},
         "physics_dt": task.timing.physics_dt,
         "control_dt": task.timing.control_dt,
         "episode_seconds": task.timing.episode_seconds,

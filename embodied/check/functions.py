@@ -168,34 +168,28 @@ def keypoints_are_places(task: Task[Any]) -> Iterator[Finding]:
 def commands_are_fields_of_the_state(task: Task[Any]) -> Iterator[Finding]:
     """Commands, of a deployment or of a person who steers, are in the task's state, or None where ranges have their
     defaults, and are measured number by number; setpoints are as many as there are names."""
-    given = traces(task)
+    if (operator := task.operator) is None:
+        return
+    given, look = traces(task), place_of(task, "operator")
     flat = jax.tree_util.tree_flatten_with_path(given.state)[0]
     fields = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
-    ranged = {one.field for one in task.command_ranges}
-    for hook in ("commands", "first_commands"):
-        for name in getattr(task, hook):
+    ranged = {one.field for one in operator.ranges}
+    known = f"one of {listing(fields)}"
+    for kind, names in (("commands", operator.commands), ("first_commands", operator.first_commands)):
+        for name in names:
             by_default = name in ranged and getattr(given.state, name, fields) is None
             if name not in fields and not by_default:
-                yield Finding(
-                    f"{hook}: {name!r}",
-                    "the state has no such field",
-                    f"one of {listing(fields)}",
-                    place_of(task, hook),
-                )
-    for one in task.command_ranges:
+                yield Finding(f"{kind}: {name!r}", "the state has no such field", known, look)
+    for one in operator.ranges:
         if one.field not in fields and getattr(given.state, one.field, fields) is not None:
-            look = place_of(task, "command_ranges")
-            yield Finding(
-                f"command_ranges: {one.field!r}", "the state has no such field", f"one of {listing(fields)}", look
-            )
-    measured = jax.eval_shape(task.measured_command, given.world, given.state).shape
-    if measured != (len(task.command_ranges),):
-        look = place_of(task, "measured_command")
-        yield Finding("measured_command", f"its shape is {measured}", f"{(len(task.command_ranges),)}", look)
+            yield Finding(f"ranges: {one.field!r}", "the state has no such field", known, look)
+    measured = jax.eval_shape(operator.measured_command, given.world, given.state).shape
+    if measured != (len(operator.ranges),):
+        yield Finding("measured", f"its shape is {measured}", f"{(len(operator.ranges),)}", look)
     sent = int(np.prod(jnp.shape(given.command))) // (task.team.agents if task.team else 1)
-    if task.setpoints and len(task.setpoints) != sent:
-        look = place_of(task, "setpoints")
-        yield Finding("setpoints", f"there are {len(task.setpoints)} names", f"{sent}, as process_action gives", look)
+    if operator.setpoints and len(operator.setpoints) != sent:
+        found = f"there are {len(operator.setpoints)} names"
+        yield Finding("setpoints", found, f"{sent}, as process_action gives", look)
 
 
 def outcomes_are_flags(task: Task[Any]) -> Iterator[Finding]:

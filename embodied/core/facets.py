@@ -10,9 +10,11 @@ from its functions are found again.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.instruction import Instruction
@@ -33,6 +35,85 @@ class Facet:
 
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return dataclasses.replace(self, **{name: through(one) for name, one in own.items() if callable(one)})
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandRange:
+    """One number of a command that a person may set while the task runs, and between which values."""
+
+    name: str
+    """Meaning of the number, in the frame that the field has."""
+    unit: str
+    """Its unit."""
+    low: float
+    high: float
+    field: str
+    """Field of the task's state that holds it: path, with dots."""
+    index: tuple[int, ...] = ()
+    """Its index in the field; with a row for each agent, its index in a row, and the number is the agents' mean."""
+    default: float = 0.0
+    """Its value where the field is None, because the task then chooses one."""
+    rotation: bool = False
+    """Whether the field is a quaternion wxyz; the number then is the component `index` of its rotation vector, and all
+    three components are numbers of the command, in their order."""
+    derivatives: tuple[str, ...] = ()
+    """Fields with time derivatives of that one, which are zero while a person sets it."""
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"{self.name} from {self.low} to {self.high}: expected the smaller value first")
+
+
+@dataclasses.dataclass(frozen=True)
+class TermDescription:
+    """Unit and meaning of an observed term."""
+
+    unit: str
+    meaning: str
+    """Meaning of the numbers, the frame they are in, and their values before the first action."""
+    sensor: str = ""
+    """Sensor of the model, `joint_pos` or `joint_vel`, whose errors the term's observation noise stands for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """Facts of the robot for a deployment, beside what follows from the task's own functions and its model."""
+
+    terms: Mapping[str, TermDescription] = dataclasses.field(default_factory=dict)
+    """Terms of the observation group `policy`, as far as they are described."""
+    workspace: tuple[tuple[float, float], ...] = ()
+    """m, x, y and z between which the body may be; empty: anywhere."""
+    max_tilt: float = math.inf
+    """rad between the body's z axis and up, beyond which the robot has fallen."""
+    stands: bool = False
+    """Whether its servos alone hold the robot in its home pose, so that it is moved there before the policy runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator(Facet):
+    """Commands that a robot is given, and what it is sent itself: for steering, the viewer's panel and deployments."""
+
+    commands: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Fields of the task's state that a robot receives and does not measure, such as a velocity command, a goal or a
+    plan: path, with dots, -> meaning of its numbers, with units and frame. In a deployment an operator sets them."""
+    first_commands: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The same for fields that are set once, before the first step, and that every step then changes."""
+    ranges: tuple[CommandRange, ...] = ()
+    """Numbers of the command that a person may set while the task runs (`embodied.env.steering`).
+
+    In the order of the keys and sticks that set them: forward and back, left and right, turning (or up and down).
+    """
+    measured: Callable[[World, Any], Array] | None = None
+    """World and the task's state to (k,) what the robot does now, in the numbers of `ranges`; None: unknown."""
+    setpoints: tuple[str, ...] = ()
+    """Names and units of the results of `process_action` (for one agent), where a robot receives those and runs its own
+    controllers; otherwise it receives `Control.ctrl`."""
+    deployment: Deployment = Deployment()
+    """Facts of the robot for a deployment."""
+
+    def measured_command(self, world: World, state: Any) -> Array:
+        """(k,) what the robot does now, in the numbers of `ranges`; NaN where unknown."""
+        return jnp.full(len(self.ranges), jnp.nan) if self.measured is None else self.measured(world, state)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,5 +223,5 @@ class Pictures(Facet):
     """
 
 
-FACETS = ("language", "pictures", "team")
+FACETS = ("operator", "language", "pictures", "team")
 """Names of all facets among the hooks."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
-import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language, Pictures, Team
+from embodied.core.facets import Language, Operator, Pictures, Team
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
@@ -55,58 +53,6 @@ class Timing:
     def max_steps(self) -> int:
         """Control steps per episode."""
         return max(1, round(self.episode_seconds / self.control_dt))
-
-
-@dataclasses.dataclass(frozen=True)
-class CommandRange:
-    """One number of a command that a person may set while the task runs, and between which values."""
-
-    name: str
-    """Meaning of the number, in the frame that the field has."""
-    unit: str
-    """Its unit."""
-    low: float
-    high: float
-    field: str
-    """Field of the task's state that holds it: path, with dots."""
-    index: tuple[int, ...] = ()
-    """Its index in the field; with a row for each agent, its index in a row, and the number is the agents' mean."""
-    default: float = 0.0
-    """Its value where the field is None, because the task then chooses one."""
-    rotation: bool = False
-    """Whether the field is a quaternion wxyz; the number then is the component `index` of its rotation vector, and all
-    three components are numbers of the command, in their order."""
-    derivatives: tuple[str, ...] = ()
-    """Fields with time derivatives of that one, which are zero while a person sets it."""
-
-    def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise ValueError(f"{self.name} from {self.low} to {self.high}: expected the smaller value first")
-
-
-@dataclasses.dataclass(frozen=True)
-class TermDescription:
-    """Unit and meaning of an observed term."""
-
-    unit: str
-    meaning: str
-    """Meaning of the numbers, the frame they are in, and their values before the first action."""
-    sensor: str = ""
-    """Sensor of the model, `joint_pos` or `joint_vel`, whose errors the term's observation noise stands for."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Deployment:
-    """Facts of the robot for a deployment, beside what follows from the task's own functions and its model."""
-
-    terms: Mapping[str, TermDescription] = dataclasses.field(default_factory=dict)
-    """Terms of the observation group `policy`, as far as they are described."""
-    workspace: tuple[tuple[float, float], ...] = ()
-    """m, x, y and z between which the body may be; empty: anywhere."""
-    max_tilt: float = math.inf
-    """rad between the body's z axis and up, beyond which the robot has fallen."""
-    stands: bool = False
-    """Whether its servos alone hold the robot in its home pose, so that it is moved there before the policy runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,16 +101,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """Whether `apply_action` runs at every physics step; otherwise its controls are held for a control step, which
     lets an engine run all substeps in one call. Declared, not inferred: a task may override `apply_action`, to add a
     push, and still hold its controls."""
-    commands: Mapping[str, str] = {}
-    """Fields of the task's state that a robot receives and does not measure, such as a velocity command, a goal or a
-    plan: path, with dots, -> meaning of its numbers, with units and frame. In a deployment an operator sets them."""
-    first_commands: Mapping[str, str] = {}
-    """The same for fields that are set once, before the first step, and that every step then changes."""
-    setpoints: tuple[str, ...] = ()
-    """Names and units of the results of `process_action` (for one agent), where a robot receives those and runs its own
-    controllers; otherwise it receives `Control.ctrl`."""
-    deployment: Deployment = Deployment()
-    """Facts of the robot for a deployment."""
     language: Language | None = None
     """The task in language, for policies that follow instructions."""
     metric_units: Mapping[str, str] = {}
@@ -182,6 +118,11 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         self.changes = changes
 
     @functools.cached_property
+    def operator(self) -> Operator | None:
+        """Commands that a robot is given, and what it is sent itself."""
+        return None
+
+    @functools.cached_property
     def pictures(self) -> Pictures | None:
         """Cameras, marks and looks beside those of the model."""
         return None
@@ -190,14 +131,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     def team(self) -> Team | None:
         """The agents of a task of several; None: one robot, and no axis of agents anywhere."""
         return None
-
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """Numbers of the command that a person may set while the task runs (`embodied.env.steering`).
-
-        In the order of the keys and sticks that set them: forward and back, left and right, turning (or up and down).
-        """
-        return ()
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
@@ -301,11 +234,6 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
         del world, state
         return {}
-
-    def measured_command(self, world: World, state: StateT) -> Array:
-        """(k,) what the robot does now, in the numbers of `command_ranges`; NaN where undefined."""
-        del world, state
-        return jnp.full((len(self.command_ranges),), jnp.nan)
 
     def expert(self, observation: Mapping[str, Array], state: StateT) -> Array:
         """A scripted action of `action_shape` where the task has one, see `embodied.core.task.has_expert`.

@@ -3,7 +3,7 @@
     env = embodied.make("locomotion/go1-joystick-flat", 4, wrappers=[SteeredTask])
     steering = Steering(env)
     env.reset()
-    steering.set_command([1.0, 0.0, 0.0])    # m/s, m/s, rad/s, see env.task.command_ranges
+    steering.set_command([1.0, 0.0, 0.0])    # m/s, m/s, rad/s, see env.task.operator.ranges
     steering.push(0, body=1, force=[0, 80, 0], seconds=0.1)
 
 The command takes the place of what the task draws wherever the task's state comes out of one of its hooks, so that
@@ -23,7 +23,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange, Operator
 from embodied.core.task import TaskWrapper
 from embodied.core.world import Control, ResetState, StateT, World
 from embodied.env.env import Env
@@ -41,7 +41,7 @@ class SteeredState(Generic[StateT]):
     steered: Array
     """() bool, whether `command` holds; otherwise what the task draws."""
     command: Array
-    """(k,) numbers of `command_ranges`."""
+    """(k,) numbers of `Operator.ranges`."""
     wrench: Array
     """(nbody, 6) N and N m of a push on each body at its centre of mass, world frame."""
     push_steps: Array
@@ -50,6 +50,11 @@ class SteeredState(Generic[StateT]):
 
 class SteeredTask(TaskWrapper[SteeredState[Any]]):
     """A task whose command a person may set, and whose robot a person may push, see `Steering`."""
+
+    @functools.cached_property
+    def command_ranges(self) -> tuple[CommandRange, ...]:
+        """Numbers of its command; empty where a person may set none."""
+        return self.operator.ranges if self.operator else ()
 
     def inner_state(self, state: SteeredState[Any]) -> Any:
         return state.task_state
@@ -110,7 +115,7 @@ class Steering:
         if not isinstance(env.task, SteeredTask):
             raise EmbodiedError(f"{env.name} is not steered; make it with wrappers=[SteeredTask]")
         self.env, self.task = env, env.task
-        self.ranges: tuple[CommandRange, ...] = self.task.command_ranges
+        self.ranges = self.task.command_ranges
         self._set = jax.jit(jax.vmap(self._commanded, (0, None, None)))
         self._read = jax.jit(jax.vmap(lambda world, state: self._reading(world, state)))
 
@@ -166,7 +171,8 @@ class Steering:
         return dataclasses.replace(state, task_state=self.task.commanded(state.task_state, state))
 
     def _reading(self, world: World, state: SteeredState[Any]) -> tuple[Array, Array]:
-        return self.task.command_of(state), self.task.measured_command(world, state)
+        operator = self.task.operator or Operator()
+        return self.task.command_of(state), operator.measured_command(world, state)
 
 
 def movable(model: mujoco.MjModel) -> list[int]:

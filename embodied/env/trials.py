@@ -12,6 +12,7 @@ whose return it learns to maximise. So it can find out in one episode what it is
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, Generic
 
@@ -23,7 +24,8 @@ from jax import Array
 from torch import Tensor
 
 from embodied.core.episode import is_diverged, whole_number
-from embodied.core.hooks import CommandRange, Observation
+from embodied.core.facets import Operator
+from embodied.core.hooks import Observation
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, StateT, World
 from embodied.env.env import Env
@@ -94,16 +96,19 @@ class Trials(TaskWrapper[TrialState[Any]]):
         assert before is not None  # `reset` and `restart` are this class's own
         return dataclasses.replace(before, task_state=inner)
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        return tuple(
+    @functools.cached_property
+    def operator(self) -> Operator | None:
+        if (operator := super().operator) is None:
+            return None
+        ranges = tuple(
             dataclasses.replace(
                 command,
                 field=f"{WITHIN}{command.field}",
                 derivatives=tuple(f"{WITHIN}{field}" for field in command.derivatives),
             )
-            for command in self.task.command_ranges
+            for command in operator.ranges
         )
+        return dataclasses.replace(operator, ranges=ranges)
 
     def reset(self, key: Array) -> ResetState[TrialState[Any]]:
         start = jax.tree.map(jnp.asarray, self.task.reset(key))

@@ -28,7 +28,7 @@ class History:
     terms: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
     """Reward term -> its weighted value of each step."""
     commands: tuple[np.ndarray, ...] = ()
-    """(k,) numbers of `command_ranges` that held."""
+    """(k,) numbers of `Operator.ranges` that held."""
     responses: tuple[np.ndarray, ...] = ()
     """(k,) what the robot did, NaN where unknown."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import viser
 
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange
 from embodied.env.steering import is_rate
 from embodied.viewer.choices import NEWEST, Choice
 from embodied.viewer.curves import TOLD, History, Plots
@@ -62,7 +62,7 @@ class Readings:
     solved: bool
     """Whether the task is solved at this instant."""
     command: np.ndarray
-    """(k,) numbers of `command_ranges` that hold."""
+    """(k,) numbers of `Operator.ranges` that hold."""
     measured: np.ndarray
     """(k,) what the robot does, NaN where unknown."""
     episode_return: float
@@ -202,7 +202,7 @@ class Panel:
 
         Args:
             task: Its name.
-            ranges: Of its command, see `Task.command_ranges`.
+            ranges: Of its command, see `Operator.ranges`.
             cameras: Names of the model's cameras.
             pictures: Name of the policy's picture -> (height, width, 3) uint8.
             num_envs: Number of environments that are shown.

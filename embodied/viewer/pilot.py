@@ -51,6 +51,7 @@ class Pilot:
 
     def hint(self, env: Env) -> str:
         """Functions of the keys, for the panel."""
-        names = env.task.setpoints or tuple(f"action {number}" for number in range(env.action_size))
+        operator = env.task.operator
+        names = (operator and operator.setpoints) or tuple(f"action {number}" for number in range(env.action_size))
         keys = ", ".join(f"{key}: {name}" for key, name in zip(KEYS, names, strict=False))
         return f"you act for agent {self.agent} ({keys})"

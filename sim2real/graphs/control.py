@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from embodied.core.episode import flatten_observation
+from embodied.core.facets import Operator
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.env.steering import with_default
@@ -146,10 +147,16 @@ def jitted_reset(task: Task[Any]) -> Callable[[Any], ResetState[Any]]:
     return jax.jit(reset)
 
 
+def setpoints_of(task: Task[Any]) -> tuple[str, ...]:
+    """Names and units of what a robot with its own controllers is sent; empty: it is sent the actuators' controls."""
+    return task.operator.setpoints if task.operator else ()
+
+
 def with_commands(task: Task[Any], state: Any) -> Any:
-    """A state in which fields of `task.commands` that are None have the default of `task.command_ranges`."""
-    for field in task.commands:
-        if ranges := [command for command in task.command_ranges if command.field == field]:
+    """A state in which commands that are None have the default of their ranges."""
+    operator = task.operator or Operator()
+    for field in operator.commands:
+        if ranges := [command for command in operator.ranges if command.field == field]:
             state = with_default(state, field, ranges)
     return state
 
@@ -180,6 +187,7 @@ class _Step:
         group: str,
     ) -> None:
         self.task, self.sources, self.draws, self.group = task, sources, draws, group
+        self.operator = task.operator or Operator()
         self.build = Builder()
         flat, self.tree = jax.tree_util.tree_flatten_with_path(draws[0].task_state)
         self.names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
@@ -188,14 +196,14 @@ class _Step:
         self.drawn = {
             name: [np.asarray(value) for value in column] for name, column in zip(self.names, columns, strict=True)
         }
-        if unknown := sorted(set(task.commands) - set(self.names)):
-            raise GraphError(f"{task}.commands names {listing(unknown)}; its state has {listing(self.names)}")
+        if unknown := sorted(set(self.operator.commands) - set(self.names)):
+            raise GraphError(f"{task}'s operator commands {listing(unknown)}; its state has {listing(self.names)}")
         self.begin = [self._leaf(name, fixed) for name in self.names]
         self._trace(policy, limits)
 
     def _leaf(self, name: str, fixed: Mapping[str, np.ndarray]) -> int:
         size = self.drawn[name][0].size
-        if name in self.task.commands:
+        if name in self.operator.commands:
             return self.build.input(COMMAND + name, size)
         return self.build.constant(fixed[name]) if name in fixed else self.build.input(STATE + name, size)
 
@@ -219,7 +227,7 @@ class _Step:
         self.action, *self.memory = [build.input(PLANNED, size)] if policy is None else self._acted(policy)
         action = self._of_team(self.action, agents, shape)
         command, state = inline(build, task.process_action, world, self._state(self.seen), action, key)
-        if task.setpoints:
+        if self.operator.setpoints:
             target = command
         else:
             given = Argument(command, *self._shape_of(task.process_action, world, action, key))
@@ -259,7 +267,7 @@ class _Step:
         """Nodes of a state's leaves; commands stay as they were given."""
         leaves = jax.tree.leaves(state)
         return [
-            own if name in self.task.commands else leaf
+            own if name in self.operator.commands else leaf
             for name, own, leaf in zip(self.names, self.begin, leaves, strict=True)
         ]
 
@@ -272,7 +280,7 @@ class _Step:
         begun = build.input(STATE + BEGUN, 1)
         seen = []
         for name, old, new in zip(self.names, self.begin, after, strict=True):
-            from_before = self.is_same(name) or name in self.task.first_commands
+            from_before = self.is_same(name) or name in self.operator.first_commands
             recomputed = not from_before and old not in build.needed([new])
             seen.append(new if recomputed or new == old else build.where(self._wide(begun, new), new, old))
         return seen
@@ -291,7 +299,7 @@ class _Step:
         return {
             name: self.drawn[name][0]
             for name in self.names
-            if name not in self.task.commands and self.after[name] == own[name] and self.is_same(name)
+            if name not in self.operator.commands and self.after[name] == own[name] and self.is_same(name)
         }
 
     def closed(self, whole: Iterable[str]) -> tuple[Graph, dict[str, np.ndarray]]:
@@ -375,7 +383,7 @@ class _Step:
         graph, kept = self.closed(self.sources.known)
         commands = [
             self._command(name, graph.kept[COMMAND + name])
-            for name in self.task.commands
+            for name in self.operator.commands
             if COMMAND + name in graph.inputs
         ]
         remembered = [self._remembered(name, places) for name, places in kept.items()]
@@ -392,30 +400,32 @@ class _Step:
     def _command(self, name: str, places: np.ndarray) -> Command:
         example = self.drawn[name][0].reshape(-1)
         some = () if len(places) == example.size else tuple(places.tolist())
-        return Command(name, len(places), self.task.commands[name], _floats(example[places]), some, self._ranges(name))
+        return Command(
+            name, len(places), self.operator.commands[name], _floats(example[places]), some, self._ranges(name)
+        )
 
     def _ranges(self, name: str) -> tuple[Number, ...]:
         """The numbers of a command, where the task states the range of each; none for a team."""
         shape = self.drawn[name][0].shape
-        places = [command.index for command in self.task.command_ranges if command.field == name]
+        places = [command.index for command in self.operator.ranges if command.field == name]
         if self.task.team is not None or places != [*np.ndindex(*shape)]:
             return ()
-        own = (command for command in self.task.command_ranges if command.field == name and not command.rotation)
+        own = (command for command in self.operator.ranges if command.field == name and not command.rotation)
         return tuple(Number(command.name, command.unit, command.low, command.high) for command in own)
 
     def _remembered(self, name: str, places: np.ndarray) -> Remembered:
         if name in (BEGUN, PREVIOUS, MEMORY):
             return Remembered(name, len(places), _floats(np.zeros(len(places))))
         begin = [value.reshape(-1)[places].astype(float) for value in self.drawn[name]]
-        if name in self.task.first_commands:
-            return Remembered(name, len(places), _floats(begin[0]), given=self.task.first_commands[name])
+        if name in self.operator.first_commands:
+            return Remembered(name, len(places), _floats(begin[0]), given=self.operator.first_commands[name])
         if all(np.array_equal(begin[0], other) for other in begin):
             return Remembered(name, len(places), _floats(begin[0]))
         measured = [self._reading(column) for column in np.array(begin).T]
         if None in measured:
             raise GraphError(
                 f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither a command nor "
-                "measured; if an operator gives it, name it in the task's `commands`"
+                "measured; if an operator gives it, name it in the `commands` of the task's `operator`"
             )
         return Remembered(name, len(places), _floats(begin[0]), tuple(one for one in measured if one))
 

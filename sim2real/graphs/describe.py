@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from embodied.core.hooks import TermDescription
+from embodied.core.facets import Operator, TermDescription
 from embodied.core.randomization import Distribution
 from embodied.core.task import Task
 from embodied.core.world import World
@@ -25,7 +25,7 @@ from sim2real.contract.planner import Planner
 from sim2real.contract.rotors import rotors_of
 from sim2real.contract.speeds import top_speeds
 from sim2real.graphs.action_map import ActionMap
-from sim2real.graphs.control import ControlGraph, FirstTrace, Policy, draws_of, first_draw
+from sim2real.graphs.control import ControlGraph, FirstTrace, Policy, draws_of, first_draw, setpoints_of
 from sim2real.graphs.graph import Graph, GraphError
 from sim2real.graphs.tracing.sources import Sources
 
@@ -69,7 +69,8 @@ def describe(
         control = ControlGraph.of(plain, policy, driven, (limits[0], limits[1]), group, first)
     except GraphError as error:
         raise GraphError(f"'{name}' cannot be deployed: {error}") from None
-    commands = tuple(_within(one, plain.deployment.workspace) for one in control.commands)
+    deployment = (plain.operator or Operator()).deployment
+    commands = tuple(_within(one, deployment.workspace) for one in control.commands)
     step = Step(control.sources, commands, control.remembered, plain.action_size, *_base(plain.model, driven), planner)
     file = model_files.of_task(task)
     robot = model_files.name_of(task) or robot_of(name) if file is None else file.stem
@@ -83,11 +84,11 @@ def describe(
         terms=_terms(task, group),
         step=step,
         latency=_latency(task),
-        workspace=plain.deployment.workspace,
+        workspace=deployment.workspace,
         mass=_mass(plain.model, driven),
         rotors=rotors_of(plain),
         imu=place_of(plain.model, "gyro"),
-        max_tilt=plain.deployment.max_tilt,
+        max_tilt=deployment.max_tilt,
         model=None if file is None else model_files.recorded(file),
         config=changed_options(task),
     )
@@ -105,9 +106,10 @@ def _start(task: Task[Any], contract: Contract) -> dict[str, np.ndarray]:
 
 def _refuse(task: Task[Any], name: str) -> None:
     """Raise where it is undefined what a robot is sent, before anything is traced."""
-    if not (task.setpoints or task.model.nu):
+    setpoints = setpoints_of(task)
+    if not (setpoints or task.model.nu):
         raise GraphError(f"'{name}' cannot be deployed: its bodies are moved by forces, and it names no `setpoints`")
-    if task.team and task.team.agents > 1 and not task.setpoints:
+    if task.team and task.team.agents > 1 and not setpoints:
         raise GraphError(
             f"'{name}' cannot be deployed: its {task.team.agents} agents move one model, and the task names no "
             "`setpoints` that a single robot is sent; a team whose robots are sent setpoints can be deployed"
@@ -132,7 +134,7 @@ def _within(command: Command, workspace: tuple[tuple[float, float], ...]) -> Com
 
 def _terms(task: Task[Any], group: str) -> tuple[Term, ...]:
     """Observed terms that have numbers, with the task's descriptions."""
-    described, noise = task.deployment.terms, _noise(task)
+    described, noise = (task.operator or Operator()).deployment.terms, _noise(task)
     rows = []
     for name, shape in task.observation_terms[group].items():
         if size := math.prod(shape):
@@ -175,7 +177,7 @@ def robot_contract(task: Task[Any], bundle: Contract) -> Contract:
     """
     _refuse(task, bundle.task)
     model = task.model
-    actuators = _setpoints(task) if task.setpoints else _actuators(task, _first_target(task))
+    actuators = _setpoints(task) if setpoints_of(task) else _actuators(task, _first_target(task))
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     named = {joint.name for joint in bundle.joints}
     every = (model.joint(number).name for number in range(model.njnt))
@@ -210,7 +212,7 @@ def robot_of(name: str) -> str:
 
 def actuators_of(task: Task[Any], action_map: ActionMap) -> tuple[Actuator, ...]:
     """One row for each of the model's actuators, in its order, or for each setpoint."""
-    rows = _setpoints(task) if task.setpoints else _actuators(task, action_map.offset)
+    rows = _setpoints(task) if setpoints_of(task) else _actuators(task, action_map.offset)
     lower, upper = (np.array([getattr(row, end) for row in rows]) for end in ("lower", "upper"))
     holds, found = action_map.holds(lower, upper), []
     for number, row in enumerate(rows):
@@ -296,11 +298,12 @@ def _range(model: mujoco.MjModel, number: int) -> tuple[float, float]:
 
 def _setpoints(task: Task[Any]) -> tuple[Actuator, ...]:
     """One row for each number that a robot's own controllers are given."""
-    names = [text.rpartition(", ")[0] for text in task.setpoints]
+    setpoints = setpoints_of(task)
+    names = [text.rpartition(", ")[0] for text in setpoints]
     alone = [names.count(name) == 1 for name in names]
     low, high = _bounds(task)
     rows = []
-    for number, text in enumerate(task.setpoints):
+    for number, text in enumerate(setpoints):
         limits = float(low[number]), float(high[number])
         rest = min(max(0.0, limits[0]), limits[1])
         name = names[number] if alone[number] else text
@@ -316,7 +319,7 @@ def _bounds(task: Task[Any]) -> tuple[np.ndarray, np.ndarray]:
         world = World.posed(task.model, reset.qpos, reset.qvel, reset.mocap_pos)
         for sign in (-1.0, 0.0, 1.0):
             command, _ = process(world, reset.task_state, sign * jnp.ones(shape), key)
-            given.append(np.asarray(command, float).reshape(-1)[: len(task.setpoints)])
+            given.append(np.asarray(command, float).reshape(-1)[: len(setpoints_of(task))])
     here, there = np.split(np.array(given), 2)
     fixed = np.isclose(here, there).all(0)
     return np.where(fixed, here.min(0), -np.inf), np.where(fixed, here.max(0), np.inf)

@@ -19,7 +19,7 @@ from embodied.core.world import SensorLayout, World
 from embodied.env.vec_env import POLICY
 from embodied.storage.trees import with_leaves
 from sim2real.contract.contract import COMMAND, STATE, Step
-from sim2real.graphs.control import BEGUN, MEMORY, PREVIOUS, draws_of, nominal
+from sim2real.graphs.control import BEGUN, MEMORY, PREVIOUS, draws_of, nominal, setpoints_of
 from sim2real.graphs.golden import around
 from sim2real.graphs.graph import Graph
 from sim2real.graphs.tracing.sources import Sources
@@ -173,7 +173,7 @@ class Reference:
         world, key = self._world(qpos, qvel, sensordata), jax.random.PRNGKey(0)
         actions = jnp.broadcast_to(action, self.task.action_shape)
         command, state = self.task.process_action(world, state, actions, key)
-        target = command if self.task.setpoints else self.task.apply_action(world, state, command)[0].ctrl
+        target = command if setpoints_of(self.task) else self.task.apply_action(world, state, command)[0].ctrl
         assert target is not None
         return target.reshape(self._agents, -1)[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -13,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Operator
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
@@ -107,10 +108,6 @@ class Getup(LeggedTask[TaskState]):
 
     config_type = GetupConfig
     config: GetupConfig
-    first_commands: Mapping[str, str] = {
-        "limp": "s until it may act: 0 of one that stands, 1 of one that is dropped",
-        "target": "rad, the targets of the servos: those of the home pose, or the measured angles if it is limp",
-    }
     pushed = False
     drop: float = DROP
     """m, height of the trunk's centre from which the robot falls."""
@@ -232,6 +229,15 @@ class Getup(LeggedTask[TaskState]):
         return Outcome(success=state.steady_steps * self.timing.control_dt >= STEADY, failure=jnp.zeros((), bool))
 
     metric_units: Mapping[str, str] = {"height": "m"}
+
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(
+            first_commands={
+                "limp": "s until it may act: 0 of one that stands, 1 of one that is dropped",
+                "target": "rad, targets of the servos: those of the home pose, or the measured angles if it is limp",
+            }
+        )
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Fraction of the time on its feet, and mean height in m."""

@@ -13,7 +13,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.hooks import UNCHANGED, Changes, Deployment, Observation, TermDescription, Timing
+from embodied.core.facets import Operator, TermDescription
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
 from embodied.math.symmetry import Reflection, unchanged
@@ -136,14 +137,15 @@ class HumanoidJoystick(Joystick):
         return spec
 
     @functools.cached_property
-    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
+    def operator(self) -> Operator:
         phase = TermDescription(
             "1",
             "cosines of the phases of the left and the right foot, then their sines; the right foot is half a turn "
             f"ahead, {self.step_rate:g} turns a second; all phases are 0 while the command is shorter than 0.05",
         )
-        walking = super().deployment
-        return dataclasses.replace(walking, terms={**walking.terms, "phase": phase})
+        walking = super().operator
+        deployment = dataclasses.replace(walking.deployment, terms={**walking.deployment.terms, "phase": phase})
+        return dataclasses.replace(walking, deployment=deployment)
 
     def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
         return {**super().further_reflections(joints, feet), "phase": unchanged(2).rows(feet)}

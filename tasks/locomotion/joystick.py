@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language
-from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
+from embodied.core.facets import CommandRange, Deployment, Language, Operator, TermDescription
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
@@ -144,7 +144,6 @@ class Joystick(LeggedTask[TaskState]):
 
     config_type = JoystickConfig
     config: JoystickConfig
-    commands: Mapping[str, str] = {"command": VELOCITY}
     language = Language.of(
         "Walk as the joystick commands.",
         "Follow the given forward, sideways and turning speeds.",
@@ -185,12 +184,20 @@ class Joystick(LeggedTask[TaskState]):
         return dataclasses.replace(command, limits=(forward * math.sqrt(size), sideways * math.sqrt(size), turning))
 
     @functools.cached_property
-    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
+    def operator(self) -> Operator:
         """On two feet nothing stands by its servos alone: such a robot hangs from a gantry until the policy runs."""
         action = TermDescription("1", "the policy's action one step before, in [-1, 1]; zeros in the first step")
         command = TermDescription("m/s, m/s, rad/s", f"commanded velocity: {VELOCITY}")
         terms = {**SENSED, "last_action": action, "command": command}
-        return Deployment(terms, max_tilt=math.acos(FALLEN), stands=len(self.robot.feet) > 2)
+        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.velocities.limits, strict=True)
+        return Operator(
+            commands={"command": VELOCITY},
+            ranges=tuple(
+                CommandRange(name, unit, -limit, limit, "command", (i,)) for i, (name, unit, limit) in enumerate(names)
+            ),
+            measured=lambda world, state: jnp.append(world["linvel"][:2], world["gyro"][2]),
+            deployment=Deployment(terms, max_tilt=math.acos(FALLEN), stands=len(self.robot.feet) > 2),
+        )
 
     def further_reflections(self, joints: Reflection, feet: Reflection) -> Mapping[str, Reflection]:
         return {
@@ -351,17 +358,6 @@ class Joystick(LeggedTask[TaskState]):
             "yaw_error": jnp.abs(state.command[2] - world["gyro"][2]),
         }
         return {**errors, "level": state.level.astype(jnp.float32)} if self.ground.levels > 1 else errors
-
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        names = zip(("forward", "left", "turn left"), ("m/s", "m/s", "rad/s"), self.velocities.limits, strict=True)
-        return tuple(
-            CommandRange(name, unit, -limit, limit, "command", (i,)) for i, (name, unit, limit) in enumerate(names)
-        )
-
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        del state
-        return jnp.append(world["linvel"][:2], world["gyro"][2])
 
     def _velocity_error(self, world: World, state: TaskState) -> Array:
         return jnp.linalg.norm(state.command[:2] - world["linvel"][:2])

@@ -14,7 +14,8 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.hooks import UNCHANGED, Changes, TermDescription
+from embodied.core.facets import TermDescription
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Term
 from embodied.core.task import Task
 from embodied.core.world import Control, World

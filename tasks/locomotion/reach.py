@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.facets import Pictures
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange, Operator, Pictures
 from embodied.core.randomization import Range, Term
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate, quat_rotate_inverse
@@ -64,7 +63,6 @@ class Guided(Joystick):
     """
 
     config: Any  # a ReachConfig or a BipedReachConfig
-    commands: Mapping[str, str] = {"target": "x and y m of the point on the ground to walk to, world frame"}
 
     def declared_terms(self) -> tuple[Term, ...]:
         nearest, farthest = self.config.target_distance
@@ -128,16 +126,16 @@ class Guided(Joystick):
             "reached": state.reached,
         }
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """The target, as far from the middle of the floor as one is from the next."""
+    @functools.cached_property
+    def operator(self) -> Operator:
+        """The target, as far from the middle of the floor as one is from the next; measured is the trunk's position."""
         far = self.config.target_distance[1]
-        return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
-
-    def measured_command(self, world: World, state: Any) -> Array:
-        """Position of the trunk."""
-        del state
-        return world["position"][:2]
+        return dataclasses.replace(
+            super().operator,
+            commands={"target": "x and y m of the point on the ground to walk to, world frame"},
+            ranges=tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy")),
+            measured=lambda world, state: world["position"][:2],
+        )
 
     @functools.cached_property
     def pictures(self) -> Pictures:

@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language, Pictures
-from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
+from embodied.core.facets import CommandRange, Language, Operator, Pictures
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.scenes import compose_text
 from embodied.core.task import Task
@@ -166,10 +166,6 @@ class TrackPose(Task[TaskState]):
 
     config_type = TrackPoseConfig
     config: TrackPoseConfig
-    commands: Mapping[str, str] = {
-        "goal": "x, y and z m of where the tip shall be, in the frame of the robot's base",
-        "goal_turn": "the tip's rotation matrix there, row by row, in the same frame",
-    }
     timing = Timing(physics_dt=0.005, substeps=4, episode_seconds=6.0)
     language = Language.of(
         "Bring the tip of the arm to the target pose.",
@@ -350,16 +346,19 @@ class TrackPose(Task[TaskState]):
         off, turned = self.errors(world, state)
         return {"position_error": off, **({"orientation_error": turned} if self.config.orientation else {})}
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
+    @functools.cached_property
+    def operator(self) -> Operator:
         """The goal's position, as far as goals are drawn; its turn stays."""
         low, high = self.goal_pos.min(0).tolist(), self.goal_pos.max(0).tolist()
         spans = enumerate(zip("xyz", low, high, strict=True))
-        return tuple(CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans)
-
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        del state
-        return self.tip(world)[0]
+        return Operator(
+            commands={
+                "goal": "x, y and z m of where the tip shall be, in the frame of the robot's base",
+                "goal_turn": "the tip's rotation matrix there, row by row, in the same frame",
+            },
+            ranges=tuple(CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans),
+            measured=lambda world, state: self.tip(world)[0],
+        )
 
     @functools.cached_property
     def pictures(self) -> Pictures:

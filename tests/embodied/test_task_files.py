@@ -145,7 +145,7 @@ def test_export_and_ship_say_what_they_cannot_do(at_run: str, tmp_path: Path) ->
     with sharing("an export's look at a task"):
         said = refused(export.main, at_run, "--out", str(tmp_path / "bundle"))
     assert "mass.py:Sound' cannot be deployed: Sound: 'goal' of its state begins otherwise in every episode" in said
-    assert "if an operator gives it, name it in the task's `commands`" in said
+    assert "if an operator gives it, name it in the `commands` of the task's `operator`" in said
     said = refused(ship.main, at_run)
     assert "mass.py:Sound is a task of your own; the package ships policies of its tasks" in said
 

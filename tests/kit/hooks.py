@@ -9,6 +9,7 @@ partly(task.reset, lambda start: start.qpos) # a part of what it gives; the rest
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -35,6 +36,8 @@ def compiled(task: TaskT, *more: str) -> TaskT:
     found = copy.copy(task)
     for name in (*HOOKS, *(name for name in more if hasattr(task, name))):
         setattr(found, name, jax.jit(getattr(task, name)))
+    if task.team is not None:
+        found.team = dataclasses.replace(task.team, seen_by=jax.jit(task.team.seen_by))
     return found
 
 

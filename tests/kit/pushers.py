@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language, Team
+from embodied.core.facets import Language, Operator, Team
 from embodied.core.hooks import Observation, Timing
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -36,7 +36,10 @@ class Pushers(Task[State]):
     timing = Timing(physics_dt=0.01, substeps=2, episode_seconds=0.4)
     action_size = 4
     engines = ("mujoco",)
-    setpoints = ("x, N", "y, N", "z, N", "turn, Nm")
+
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(setpoints=("x, N", "y, N", "z, N", "turn, Nm"))
 
     @functools.cached_property
     def team(self) -> Team:

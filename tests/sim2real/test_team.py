@@ -1,6 +1,7 @@
 """A team is rehearsed as a whole: each robot by a loop of its own, on one clock, seeing itself as the first."""
 
 import copy
+import dataclasses
 import functools
 import threading
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from embodied.core.episode import flatten_observation
-from embodied.core.facets import Team
+from embodied.core.facets import Operator, Team
 from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
@@ -57,8 +58,9 @@ def teams(quick):
 def steady(task):
     """Without variations, and with hooks that whoever compiles one again finds compiled."""
     plain = copy.copy(nominal(task))
-    for name in ("reset", "process_action", "apply_action", "post_step", "seen_by"):
+    for name in ("reset", "process_action", "apply_action", "post_step"):
         setattr(plain, name, jax.jit(getattr(plain, name)))
+    plain.team = plain.team and dataclasses.replace(plain.team, seen_by=jax.jit(plain.team.seen_by))
     return plain
 
 
@@ -101,6 +103,7 @@ def team_of(name):
 @pytest.mark.parametrize("name", teams(ORDERED))
 def test_whoever_a_robot_of_a_team_is_it_sees_itself_as_the_first(name):
     task, key = team_of(name), jax.random.key(2)
+    commands = (task.operator or Operator()).commands
     world, state = anywhere(task)
 
     @jax.jit
@@ -108,7 +111,7 @@ def test_whoever_a_robot_of_a_team_is_it_sees_itself_as_the_first(name):
         def by(agent):
             own, told = (task.team or Team(1)).seen_by(world, stepped, agent)
             after = task.post_step(own, told, jnp.zeros(task.action_shape), key)
-            kept = {name: ((), functools.reduce(getattr, name.split("."), told).reshape(-1)) for name in task.commands}
+            kept = {name: ((), functools.reduce(getattr, name.split("."), told).reshape(-1)) for name in commands}
             return shown(task)(own, with_numbers(after, kept), key)[0]
 
         stepped = task.post_step(world, state, jnp.zeros(task.action_shape), key)

@@ -140,7 +140,7 @@ def test_every_task_is_described(check: Any) -> None:
 
 
 def test_commands_of_every_task_have_names_of_their_own() -> None:
-    ranges = {name: task_of(name).command_ranges for name in NAMES}
+    ranges = {name: operator.ranges for name in NAMES if (operator := task_of(name).operator)}
     assert [name for name, found in ranges.items() if len({one.name for one in found}) < len(found)] == []
 
 

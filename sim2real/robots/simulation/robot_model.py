@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from embodied.core.facets import Pictures, Team
+from embodied.core.facets import Operator, Pictures, Team
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
 from embodied.errors import EmbodiedError
@@ -54,9 +54,10 @@ class RobotModel:
         team = self.task.team or Team(1)
         self.agents = team.agents
         """Robots in it."""
-        self.every_step = bool(self.task.setpoints)
+        operator = self.task.operator or Operator()
+        self.every_step = bool(operator.setpoints)
         """Whether forces change from physics step to physics step under one target."""
-        self.in_place = not self.task.deployment.stands
+        self.in_place = not operator.deployment.stands
         """Whether it begins as an episode does and is not moved to its stance first."""
         check_same(contract, robot_contract(self.task, contract))
         self._mismatch, self._contract = mismatch, contract
@@ -112,7 +113,7 @@ class RobotModel:
 
     def control(self, world: World, targets: Sequence[np.ndarray | None]) -> Control:
         """Inputs of the actuators, or what the robots' own controllers make of setpoints; None damps."""
-        if self.task.setpoints:
+        if self.every_step:
             rows = np.array([self._limp if target is None else target for target in targets])
             command = jnp.asarray(rows if self.task.team else rows[0], jnp.float32)
             control, self._state = self._apply(world, self._state, command)

@@ -16,8 +16,8 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language, Pictures
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.facets import CommandRange, Language, Operator, Pictures
+from embodied.core.hooks import Observation, Timing
 from embodied.core.randomization import Range
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
@@ -109,7 +109,6 @@ class Pour(FloatingHandsTask[TaskState]):
     """
 
     config_type = PourConfig
-    commands: Mapping[str, str] = {"command": "rad between the bottle's axis and the vertical"}
     config: PourConfig
     language = Language.of(
         "Tilt the bottle to the angle shown and keep it there.",
@@ -211,13 +210,13 @@ class Pour(FloatingHandsTask[TaskState]):
         error = jnp.abs(_tilt(_axis(world["object_quat"])) - state.command)
         return {"reached": state.reached * 1.0, "angle": error, "slip": self.slip(world, state)[0]}
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        return (CommandRange("tilt from upright", "rad", *TILTS, "command"),)
-
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        del state
-        return _tilt(_axis(world["object_quat"]))[None]
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(
+            commands={"command": "rad between the bottle's axis and the vertical"},
+            ranges=(CommandRange("tilt from upright", "rad", *TILTS, "command"),),
+            measured=lambda world, state: _tilt(_axis(world["object_quat"]))[None],
+        )
 
     @functools.cached_property
     def pictures(self) -> Pictures:

@@ -15,8 +15,8 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language, Pictures
-from embodied.core.hooks import CommandRange, Observation, Timing
+from embodied.core.facets import CommandRange, Language, Operator, Pictures
+from embodied.core.hooks import Observation, Timing
 from embodied.core.world import Outcome, ResetState, World
 from embodied.math.rewards import Sigmoid, squared_norm, tolerance
 from embodied.math.rotations import (
@@ -202,10 +202,6 @@ class Reorient(InHand[TaskState]):
     """
 
     config_type = ReorientConfig
-    commands: Mapping[str, str] = {
-        "goal": "orientation the cube shall have, quaternion wxyz, world frame",
-        "goal_spin": "rad/s with which that still turns, in its own frame; zeros where it stays",
-    }
     config: ReorientConfig
     language = Language.of(
         "Turn the cube in your hand to the orientation shown.",
@@ -336,20 +332,22 @@ class Reorient(InHand[TaskState]):
             "level": state.level,
         }
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
+    @functools.cached_property
+    def operator(self) -> Operator:
         """The target as a rotation vector: rad about the world's axes, within half a turn."""
-        return tuple(
+        commands = {
+            "goal": "orientation the cube shall have, quaternion wxyz, world frame",
+            "goal_spin": "rad/s with which that still turns, in its own frame; zeros where it stays",
+        }
+        ranges = tuple(
             CommandRange(
                 f"about {axis}", "rad", -HALF_TURN, HALF_TURN, "goal", (i,), rotation=True, derivatives=("goal_spin",)
             )
             for i, axis in enumerate("xyz")
         )
 
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        """Rotation vector of the cube."""
-        del state
-        return rotation_vector_from_quat(world["cube_quat"])
+        measured = lambda world, state: rotation_vector_from_quat(world["cube_quat"])  # noqa: E731
+        return Operator(commands, ranges=ranges, measured=measured)
 
     @functools.cached_property
     def pictures(self) -> Pictures:

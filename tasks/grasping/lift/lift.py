@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core import randomization
-from embodied.core.facets import Language, Pictures
+from embodied.core.facets import Language, Operator, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -179,18 +179,6 @@ class Lift(Task[TaskState]):
 
     hand: ClassVar[Hand]
     config_type = LiftConfig
-    commands: Mapping[str, str] = {
-        "palm": "the planned grasp: position m and quaternion wxyz of the palm, world frame",
-        "pinch": "1 where the plan takes it between the fingertips, else 0",
-        "shape": "superquadric fitted to what was seen: position m, quaternion wxyz, half axes m, two exponents",
-        "start": "position m of the object when it was seen, world frame",
-        "rest": "rad, the arm's joints at the pre-grasp",
-    }
-    first_commands: Mapping[str, str] = {
-        "pos": "m, where the palm is led: the pre-grasp's, world frame",
-        "quat": "its orientation there, quaternion wxyz",
-        "targets": "rad, of the fingers' servos at the pre-grasp",
-    }
     config: LiftConfig
     language = Language.of(
         "Pick up the object.",
@@ -404,6 +392,23 @@ class Lift(Task[TaskState]):
         """Height of the object, m, and number of fingers that touch something."""
         del world
         return {"height": state.height, "touching": state.touching}
+
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(
+            commands={
+                "palm": "the planned grasp: position m and quaternion wxyz of the palm, world frame",
+                "pinch": "1 where the plan takes it between the fingertips, else 0",
+                "shape": "superquadric fitted to the picture: position m, quaternion wxyz, half axes m, two exponents",
+                "start": "position m of the object when it was seen, world frame",
+                "rest": "rad, the arm's joints at the pre-grasp",
+            },
+            first_commands={
+                "pos": "m, where the palm is led: the pre-grasp's, world frame",
+                "quat": "its orientation there, quaternion wxyz",
+                "targets": "rad, of the fingers' servos at the pre-grasp",
+            },
+        )
 
     @functools.cached_property
     def pictures(self) -> Pictures:

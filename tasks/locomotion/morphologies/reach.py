@@ -20,8 +20,8 @@ import numpy as np
 from jax import Array
 
 from embodied.core.body_rows import FEATURES, SLOTS, actions_of
-from embodied.core.facets import Language, Pictures
-from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Observation, Timing
+from embodied.core.facets import CommandRange, Language, Operator, Pictures
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
@@ -99,7 +99,6 @@ class Reach(Task[TaskState]):
     family: ClassVar[Family]
     variant: ClassVar[str]
     config_type = ReachConfig
-    commands: Mapping[str, str] = {"target": "x and y m of the point on the ground to reach, world frame"}
     config: ReachConfig
     language = Language.of(
         "Go to the target.", "Reach the point on the ground.", "Walk to the marked spot, then to the next."
@@ -242,16 +241,15 @@ class Reach(Task[TaskState]):
         """Speed towards the target in m/s, distance to it in m, and the targets reached so far, all on average."""
         return {"approach_speed": state.approach, "target_distance": state.distance, "reached": state.reached}
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """The target, as far from the middle of the floor as one is from the next."""
+    @functools.cached_property
+    def operator(self) -> Operator:
+        """The target, as far from the middle of the floor as one is from the next; measured is the torso's position."""
         far = self.config.target_distance[1]
-        return tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy"))
-
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        """Position of the torso."""
-        del state
-        return world["torso_pos"][:2]
+        return Operator(
+            commands={"target": "x and y m of the point on the ground to reach, world frame"},
+            ranges=tuple(CommandRange(axis, "m", -far, far, "target", (i,)) for i, axis in enumerate("xy")),
+            measured=lambda world, state: world["torso_pos"][:2],
+        )
 
     @functools.cached_property
     def pictures(self) -> Pictures:

@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.episode import first_keys
-from embodied.core.facets import Pictures
+from embodied.core.facets import Operator, Pictures
 from embodied.core.hooks import PROPRIO, Observation, Timing
 from embodied.core.randomization import Term
 from embodied.core.task import Task
@@ -132,7 +132,6 @@ class Tabletop(Task[TaskState], abc.ABC):
     # Two implicit steps of 6.25 ms take the place of five of 2.5 ms in Meta-World: nothing here is stiffer than that.
     timing = Timing(physics_dt=panda.CONTROL_DT / 2, substeps=2, episode_seconds=500 * panda.CONTROL_DT)
     action_size = 4
-    commands: Mapping[str, str] = {"goal": "x, y and z m of where the object (or the hand) shall be, world frame"}
     max_reward = FULL
     ranges: ClassVar[Ranges]
     """Ranges of start and goal."""
@@ -352,6 +351,10 @@ class Tabletop(Task[TaskState], abc.ABC):
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         return {"position_error": self.error(world, state)}
+
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(commands={"goal": "x, y and z m of where the object (or the hand) shall be, world frame"})
 
     @functools.cached_property
     def pictures(self) -> Pictures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import ClassVar
@@ -10,8 +11,7 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange, Language, Operator
 from embodied.core.world import World
 from tasks.manipulation.common import objects
 from tasks.manipulation.common.draws import Box, Ranges
@@ -64,20 +64,21 @@ class PuckTask(Tabletop):
     def place(self, start: Array, goal: Array) -> Placement:
         return Placement(goal, {"object": start}, {} if self.config.hide_goal else {objects.GOAL: goal})
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """The goal, along the axes along which an episode draws it; none where it follows from where things stand."""
-        drawn = self.ranges.goal
-        if drawn is None:
-            return ()
-        spans = enumerate(zip("xyz", drawn.low, drawn.high, strict=True))
-        return tuple(CommandRange(axis, "m", low, high, "goal", (i,)) for i, (axis, low, high) in spans if low < high)
+    @functools.cached_property
+    def operator(self) -> Operator:
+        """The goal, along the axes along which an episode draws it; none where it follows from where things stand.
 
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        """Position of the object, or the hand, that shall be at the goal."""
-        del state
-        place = world[self.led]
-        return place[jnp.array([command.index[0] for command in self.command_ranges], int)]
+        Measured is the position of the object, or the hand, that shall be there.
+        """
+        drawn = self.ranges.goal
+        spans = () if drawn is None else zip("xyz", drawn.low, drawn.high, strict=True)
+        ranges = [
+            CommandRange(axis, "m", low, high, "goal", (i,)) for i, (axis, low, high) in enumerate(spans) if low < high
+        ]
+        places = jnp.array([command.index[0] for command in ranges], int)
+        return dataclasses.replace(
+            super().operator, ranges=tuple(ranges), measured=lambda world, state: world[self.led][places]
+        )
 
     def _mocap_positions(self, state: TaskState) -> Array | None:
         """The mark, where there is one, stands at the goal, also where a user moves it."""

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
+from embodied.core.facets import Language, Operator
 from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
@@ -111,7 +111,7 @@ class MeanFieldFlock(Flock):
         super().__init__(config, changes)
         self.team = None
         self.action_size = 2 * self.config.bins
-        self.setpoints = ()
+        self.operator = Operator()
         self.angles = np.linspace(-np.pi, np.pi, self.config.bins, endpoint=False, dtype=np.float32)
 
     def build_spec(self) -> mujoco.MjSpec:

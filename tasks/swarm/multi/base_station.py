@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
-from embodied.core.facets import Language, Pictures
+from embodied.core.facets import Language, Operator, Pictures
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import Control, World
 from embodied.errors import EmbodiedError
@@ -123,7 +123,11 @@ class BaseStation(DroneTeam[Goal]):
         super().__init__(config, changes)
         if self.config.radio == Radio.SHARED:
             self.action_size += len(WANTED)
-            self.setpoints += WANTED
+
+    @functools.cached_property
+    def operator(self) -> Operator:
+        setpoints = (*self.level.entries, *WANTED) if self.config.radio == Radio.SHARED else self.level.entries
+        return dataclasses.replace(super().operator, setpoints=setpoints)
 
     def start_box(self) -> Box:
         reach = max(1.0, 0.3 * self.config.agents**0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from enum import StrEnum
 
 import jax
@@ -10,12 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
-from embodied.core.hooks import UNCHANGED, Changes, CommandRange
-from embodied.core.world import World
+from embodied.core.facets import CommandRange, Language, Operator
+from embodied.core.hooks import UNCHANGED, Changes
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.drone_team import TaskState
-from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
+from tasks.swarm.team.waypoints import WaypointConfig, WaypointTask
 
 PITCH = 0.8  # m between neighbours in a formation
 HEIGHT = 1.5  # m, of a formation, of the leader's circle, and where drones meet
@@ -109,20 +108,21 @@ class Formation(WaypointTask):
         centre = jnp.array([0.0, 0.0, HEIGHT]) - velocity * self.seconds / 2
         return Course(centre, velocity, jnp.stack([cosine * x - sine * y, sine * x + cosine * y, z], -1))
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """The formation's centre, 1 m around the middle of the arena; the slots keep their places around it."""
+    @functools.cached_property
+    def operator(self) -> Operator:
+        """The formation's centre, 1 m around the middle of the arena; the slots keep their places around it.
+
+        Measured is the mean of the drones' positions.
+        """
         spans = zip("xyz", (0.0, 0.0, HEIGHT), (1.0, 1.0, 0.5), range(3), strict=True)
         still = ("goal.velocity", "goal.acceleration")
-        return tuple(
+        ranges = tuple(
             CommandRange(axis, "m", at - span, at + span, "goal.point", (i,), derivatives=still)
             for axis, at, span, i in spans
         )
-
-    def measured_command(self, world: World, state: TaskState[Goal]) -> Array:
-        """The mean of the drones' positions."""
-        del state
-        return jnp.mean(Drones.of(world).pos, 0)
+        return dataclasses.replace(
+            super().operator, ranges=ranges, measured=lambda world, state: jnp.mean(Drones.of(world).pos, 0)
+        )
 
     def points(self, course: Course, time: Array, drones: Drones) -> tuple[Array, Array]:
         points = course.centre + course.velocity * time + course.slots

@@ -15,8 +15,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language, Pictures
-from embodied.core.hooks import UNCHANGED, Changes, CommandRange, Deployment, Observation, TermDescription, Timing
+from embodied.core.facets import CommandRange, Deployment, Language, Operator, Pictures, TermDescription
+from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.scenes import compose
 from embodied.core.task import Task
@@ -167,7 +167,6 @@ class Hover(Task[TaskState]):
 
     config_type = HoverConfig
     config: HoverConfig
-    commands: Mapping[str, str] = {"target": "x, y and z m of the point to hold, world frame"}
     applies_every_substep = True
     language = Language.of(
         "Hover at the target point.",
@@ -188,8 +187,6 @@ class Hover(Task[TaskState]):
             further = own.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
             height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
         self.action_size = self.drone.count
-        unit = "of full speed" if self.config.robot else "rpm"
-        self.setpoints = tuple(f"rotor{number}, {unit}" for number in range(1, self.drone.count + 1))
         self.target = np.array([0.0, 0.0, height], np.float32)
 
     @property
@@ -211,10 +208,23 @@ class Hover(Task[TaskState]):
         return Path(self.config.robot).stem if self.config.robot else "crazyflie"
 
     @functools.cached_property
-    def deployment(self) -> Deployment:  # type: ignore[override]  # a declaration that depends on the robot
-        """Within `REACH` of the middle of the floor, at any attitude."""
+    def operator(self) -> Operator:
+        """The point to hold, within 1 m of the task's own: from anywhere there to anywhere else is less than `REACH`.
+
+        A drone may be within `REACH` of the middle of the floor, at any attitude.
+        """
+        unit = "of full speed" if self.config.robot else "rpm"
+        spans = enumerate(zip("xyz", self.target.tolist(), strict=True))
         space = ((-REACH, REACH), (-REACH, REACH), (0.0, float(self.target[2]) + REACH))
-        return Deployment({**SENSED, "action": ACTION}, space, max_tilt=math.pi)
+        return Operator(
+            commands={"target": "x, y and z m of the point to hold, world frame"},
+            ranges=tuple(
+                CommandRange(axis, "m", at - 1, at + 1, "target", (i,), default=at) for i, (axis, at) in spans
+            ),
+            measured=lambda world, state: world["position"],
+            setpoints=tuple(f"rotor{number}, {unit}" for number in range(1, self.drone.count + 1)),
+            deployment=Deployment({**SENSED, "action": ACTION}, space, max_tilt=math.pi),
+        )
 
     def declared_terms(self) -> tuple[Term, ...]:
         config = self.config
@@ -380,16 +390,6 @@ class Hover(Task[TaskState]):
     @functools.cached_property
     def pictures(self) -> Pictures:
         return Pictures(markers=lambda world, state: {"target": self._target(state)})
-
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """Within 1 m of the task's own target: from anywhere there to anywhere else is less than `REACH`."""
-        spans = enumerate(zip("xyz", self.target.tolist(), strict=True))
-        return tuple(CommandRange(axis, "m", at - 1, at + 1, "target", (i,), default=at) for i, (axis, at) in spans)
-
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        del state
-        return world["position"]
 
     def _target(self, state: TaskState) -> Array:
         """(3,) m, world frame."""

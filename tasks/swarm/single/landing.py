@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.facets import Language
-from embodied.core.hooks import CommandRange
-from embodied.core.world import World
+from embodied.core.facets import CommandRange, Language, Operator
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.drones import Box, Drones
-from tasks.swarm.team.drone_team import TaskState
-from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
+from tasks.swarm.team.waypoints import WaypointConfig, WaypointTask
 
 LEGS = 0.0145  # m from the floor to the body's origin when the drone stands (assets/robots/crazyflie)
 TOUCH = 0.03  # m, height of the point to come down to: half a leg above standing
@@ -76,17 +74,18 @@ class Landing(WaypointTask):
         still = jnp.zeros_like(drones.pos)
         return jnp.concatenate([course.pad, height[:, None]], 1), still.at[:, 2].set(rate)
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """The pad, or the middle of all pads, within 1 m of the middle of the floor."""
-        return tuple(
+    @functools.cached_property
+    def operator(self) -> Operator:
+        """The pad, or the middle of all pads, within 1 m of the middle of the floor.
+
+        Measured is the mean of the drones' places, from above.
+        """
+        ranges = tuple(
             CommandRange(f"{axis} of the pad", "m", -1.0, 1.0, "goal.course.pad", (i,)) for i, axis in enumerate("xy")
         )
-
-    def measured_command(self, world: World, state: TaskState[Goal]) -> Array:
-        """The mean of the drones' places, from above."""
-        del state
-        return jnp.mean(Drones.of(world).pos[:, :2], 0)
+        return dataclasses.replace(
+            super().operator, ranges=ranges, measured=lambda world, state: jnp.mean(Drones.of(world).pos[:, :2], 0)
+        )
 
     def lost(self, drones: Drones) -> Array:
         """(A,) bool, drones that hit the floor, sank below their legs' length or left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -12,8 +13,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.facets import Language
-from embodied.core.hooks import UNCHANGED, Changes, CommandRange
+from embodied.core.facets import CommandRange, Language, Operator
+from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.robot.option import RobotPath, keep_absolute
@@ -145,16 +146,17 @@ class Trajectory(WaypointTask):
         point = course.middle + jnp.sum(course.amplitude * jnp.sin(angle), -1)
         return point, jnp.sum(course.amplitude * course.frequency * jnp.cos(angle), -1)
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
+    @functools.cached_property
+    def operator(self) -> Operator:
         """The middle of the path, or of all paths, half a metre either way; their figures stay."""
         middle = enumerate(zip("xyz", self.middles.mean(0).tolist(), strict=True))
-        return tuple(
+        ranges = tuple(
             CommandRange(f"{axis} of the path", "m", at - 0.5, at + 0.5, "goal.course.middle", (i,))
             for i, (axis, at) in middle
         )
+        return dataclasses.replace(super().operator, ranges=ranges, measured=self._measured)
 
-    def measured_command(self, world: World, state: TaskState[Goal]) -> Array:
+    def _measured(self, world: World, state: TaskState[Goal]) -> Array:
         """Middle of the path if the drone is taken to be at its point: the mean over the drones."""
         away = Drones.of(world).pos - state.goal.point
         return jnp.mean(state.goal.course.middle + away, 0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import functools
 
-import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language
-from embodied.core.hooks import PROPRIO, CommandRange, Observation
+from embodied.core.facets import Language, Operator
+from embodied.core.hooks import PROPRIO, Observation
 from embodied.core.world import World
 from tasks.swarm.single.hover import Hover, TaskState
 
@@ -30,7 +30,6 @@ class VisualHover(Hover):
     randomisation, reward and what counts as success are hover's.
     """
 
-    commands: Mapping[str, str] = {}
     language = Language.of("Hover over the mark.", "Hold still two metres above the red ring.")
 
     def build_spec(self) -> mujoco.MjSpec:
@@ -50,14 +49,10 @@ class VisualHover(Hover):
             )
         return spec
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        """None: the mark stays where it is."""
-        return ()
-
-    def measured_command(self, world: World, state: TaskState) -> Array:
-        del world, state
-        return jnp.zeros(0)
+    @functools.cached_property
+    def operator(self) -> Operator:
+        """No command: the mark stays where it is."""
+        return dataclasses.replace(super().operator, commands={}, ranges=(), measured=None)
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         """Hover's groups `policy` and `critic`, and the drone's own measurements without a picture.

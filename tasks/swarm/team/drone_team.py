@@ -20,7 +20,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows, passing
-from embodied.core.facets import Pictures, Team
+from embodied.core.facets import Operator, Pictures, Team
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -130,6 +130,8 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """m, of the sphere around a drone."""
     spacing: float = SPACING
     """m between drones at the start; nearer than that later on costs reward."""
+    commands: Mapping[str, str] = {}
+    """Fields of the state that a drone receives and does not measure, see `Operator`."""
     sides: Mapping[str, tuple[int, ...]] = {}
     """Sides of a game, see `Team`."""
 
@@ -142,7 +144,6 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         self.drone = self.chosen_drone(preset)
         self.level = LEVELS[options.level].of(self.drone)
         self.action_size = self.level.size
-        self.setpoints = self.level.entries
         self.timing = Timing(1 / options.rate, options.decimation, self.seconds)
         self.physics = Physics(
             self.drone, self.level, effects, options.agents, self.timing.physics_dt, self.timing.control_dt
@@ -177,6 +178,10 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def command_size(self) -> int:
         """k, numbers of a drone's command, which `TaskState.action` keeps: an agent's action."""
         return self.action_size
+
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(self.commands, setpoints=self.level.entries)
 
     @functools.cached_property
     def team(self) -> Team | None:

@@ -12,6 +12,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 import embodied
 from embodied.adapters.pettingzoo import PettingZooEnv, agent_names, parallel_env
+from embodied.core.facets import Team
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from tests.kit.pushers import TEAM
@@ -78,7 +79,7 @@ def test_it_shows_what_the_batched_environment_shows(env: PettingZooEnv) -> None
 def test_agents_of_a_game_are_called_by_their_sides() -> None:
     env = parallel_env("swarm/tag", engine="rigid")
     assert env.possible_agents == ["predators_0", "predators_1", "predators_2", "prey_0"]
-    assert agent_names(3, {"b": (0, 2), "a": (1,)}) == ["b_0", "a_0", "b_1"]
+    assert agent_names(Team(3, {"b": (0, 2), "a": (1,)})) == ["b_0", "a_0", "b_1"]
 
 
 def test_an_episode_ends_for_all_at_once(env: PettingZooEnv) -> None:

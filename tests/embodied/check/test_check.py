@@ -71,15 +71,18 @@ FAULTS = {
         "commands are fields of the state",
         "commands: 'gaol': the state has no such field; expected one of ",
         """
-    commands = {"gaol": "m"}
+    from embodied.core.facets import Operator
+
+    operator = Operator({"gaol": "m"})
 """,
     ),
     "command range of no field": (
         "commands are fields of the state",
-        "command_ranges: 'gaol': the state has no such field; expected one of ",
+        "ranges: 'gaol': the state has no such field; expected one of ",
         """
-    from embodied.core.hooks import CommandRange
-    command_ranges = (CommandRange("x", "m", 0.0, 1.0, "gaol"),)
+    from embodied.core.facets import CommandRange, Operator
+
+    operator = Operator(ranges=(CommandRange("x", "m", 0.0, 1.0, "gaol"),))
 """,
     ),
     "mirror without a term": (
@@ -92,17 +95,20 @@ FAULTS = {
     ),
     "command measured in other numbers": (
         "commands are fields of the state",
-        "measured_command: its shape is (2,); expected (0,)",
+        "measured: its shape is (2,); expected (0,)",
         """
-    def measured_command(self, world, state):
-        return jnp.zeros(2)
+    from embodied.core.facets import Operator
+
+    operator = Operator(measured=lambda world, state: jnp.zeros(2))
 """,
     ),
     "too many setpoints": (
         "commands are fields of the state",
         "setpoints: there are 2 names; expected 1, as process_action gives",
         """
-    setpoints = ("speed, m/s", "turn, rad/s")
+    from embodied.core.facets import Operator
+
+    operator = Operator(setpoints=("speed, m/s", "turn, rad/s"))
 """,
     ),
     "reward without weight": (
@@ -326,7 +332,7 @@ FAULTS = {
     ),
     "raises": (
         "reward terms are the weighted ones",
-        "the task: it raised task.py, line 66, in rewards: KeyError: 'tip'; expected no exception",
+        "the task: it raised task.py, line 67, in rewards: KeyError: 'tip'; expected no exception",
         """
     def rewards(self, world, state, action):
         return {"near": {}["tip"]}
@@ -408,7 +414,7 @@ def test_a_fault_is_exit_code_1_and_advice_only_when_asked(
 ) -> None:
     faulty, quiet = tmp_path / "faulty.py", tmp_path / "quiet.py"
     faulty.write_text(SOUND.replace('{"near": 1.0}', '{"nearer": 1.0}'))
-    quiet.write_text(SOUND.replace('("Push the mass to the goal.",)', "()"))
+    quiet.write_text(SOUND.replace('Language.of("Push the mass to the goal.")', "None"))
     assert run([str(faulty)]) == 1
     said = capsys.readouterr().out
     assert "weight of 'nearer': no reward term has its name" in said

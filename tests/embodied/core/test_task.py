@@ -24,7 +24,7 @@ from tests.kit.worlds import build_env, jitted, task_of, toy_task, toy_world
 TASK = "swarm/hover"
 KEY = jax.random.PRNGKey(3)
 HOOKS = [name for name in dict.fromkeys([*TaskHooks.__annotations__, *vars(TaskHooks)]) if not name.startswith("_")]
-MOST_HOOKS = 36
+MOST_HOOKS = 31
 
 
 def height(world: World, state: Any, *_: Any) -> jax.Array:

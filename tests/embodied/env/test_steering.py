@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import embodied
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.env.steering import SteeredTask, Steering, is_rate, movable
@@ -75,7 +75,8 @@ def test_a_command_is_set_in_the_state_and_measured_in_the_same_numbers(name: st
     np.testing.assert_allclose(task.command_of(told), wanted, atol=1e-5)
     assert jax.tree.structure(told) == jax.tree.structure(state)
     assert jax.tree.map(jnp.shape, told) == jax.tree.map(jnp.shape, state)
-    assert task.measured_command(World.zeros(task.model), told).shape == (len(ranges),)
+    assert task.operator is not None
+    assert task.operator.measured_command(World.zeros(task.model), told).shape == (len(ranges),)
     # What is not steered stays as the task has it.
     np.testing.assert_array_equal(task.command_of(state), task.command_of(task.outer_state(state.task_state, state)))
 

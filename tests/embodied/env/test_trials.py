@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 import embodied
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange, Operator
 from embodied.core.task import TimeLimit
 from embodied.core.world import Outcome
 from embodied.env.env import Env
@@ -194,9 +195,9 @@ def test_a_script_acts_in_a_trial_as_without() -> None:
 class Led(Enduring):
     """Enduring, and told a number."""
 
-    @property
-    def command_ranges(self) -> tuple[CommandRange, ...]:
-        return (CommandRange("x", "m", -1.0, 1.0, "spin"),)
+    @functools.cached_property
+    def operator(self) -> Operator:
+        return Operator(ranges=(CommandRange("x", "m", -1.0, 1.0, "spin"),))
 
 
 class SteeredTrials(SteeredTask):

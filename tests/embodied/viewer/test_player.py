@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from embodied.core.hooks import CommandRange
+from embodied.core.facets import CommandRange
 from embodied.env.options import EnvOptions
 from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.meshes import body_parts

@@ -103,7 +103,7 @@ def test_what_episodes_draw_and_no_command_gives_is_an_error() -> None:
 
 
 def test_a_command_that_is_no_field_of_the_state_is_named() -> None:
-    with pytest.raises(GraphError, match=r"commands names comand; its state has .*command"):
+    with pytest.raises(GraphError, match=r"operator commands comand; its state has .*command"):
         ControlGraph.of(changed(commands={"comand": "forward"}))
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(200)
 
 @pytest.fixture(scope="module")
 def task() -> Sumo:
-    return compiled(Sumo(), "seen_by")
+    return compiled(Sumo())
 
 
 @pytest.fixture

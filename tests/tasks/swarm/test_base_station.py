@@ -63,7 +63,8 @@ def test_what_one_station_gets_more_of_the_others_get_less(what):
 def test_stations_command_two_numbers_more_and_see_what_they_saw():
     task, own = BaseStation(BaseStationConfig(radio=Radio.SHARED)), BaseStation()
     assert task.action_size == 6
-    assert len(task.setpoints) == 6
+    assert task.operator is not None
+    assert len(task.operator.setpoints) == 6
     assert task.observation_terms == own.observation_terms
     size = sum(shape[-1] for shape in task.observation_terms["policy"].values())
     seen = np.random.default_rng(0).uniform(-1, 1, (task.config.agents, size)).astype(np.float32)

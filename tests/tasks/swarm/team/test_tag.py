@@ -29,7 +29,7 @@ EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0, "effects": ()}
 
 
 PLAIN = Tag()
-TAG = compiled(PLAIN, "collided", "seen_by")
+TAG = compiled(PLAIN, "collided")
 
 
 @pytest.fixture(scope="module")
