@@ -119,6 +119,7 @@ FINDS = {
     "the registry of third-party tasks": ("embodied/registry.py", "join_entry_points"),
     "a task named by its file": ("embodied/core/task_file.py", "import_file"),
     "the contract of a task": ("embodied/check/contract.py", "CHECKS"),
+    "what a task says of its team": ("embodied/core/facets.py", "Team"),
     "pushes that a task adds": ("embodied/parts/pushes.py", "Pushes"),
     "the template of a new task": ("embodied/new/writing.py", "TEMPLATES"),
     "the table that evaluate prints": ("embodied/evaluation/tables.py", "evaluation_rows"),

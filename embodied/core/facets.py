@@ -1,7 +1,10 @@
 """Facets of a task: optional parts of its contract, each for one kind of reader; a task without one has None.
 
+    language = Language.of("Open the drawer.", "Pull the drawer out.")
+
     @functools.cached_property
-    def operator(self) -> Operator: ...
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, markers=lambda world, state: {"goal": state.goal})
 
 Functions of a facet are hooks: pure functions of one environment. A task makes a facet once, so that programs compiled
 from its functions are found again.
@@ -24,10 +27,13 @@ from embodied.errors import EmbodiedError
 
 @dataclasses.dataclass(frozen=True)
 class Facet:
-    """Values and functions of a task; the task's state is the last argument of functions, unless a facet says else."""
+    """Values and functions of a task."""
 
     def of_wrapper(self, inner: Callable[[Any], Any], outer: Callable[[Any, Any], Any]) -> Self:
-        """The same facet for the states of a wrapper, see `inner_state` and `outer_state` of `TaskWrapper`."""
+        """The same facet for the states of a wrapper, see `inner_state` and `outer_state` of `TaskWrapper`.
+
+        Here, the state is the last argument of every function, and none returns it.
+        """
         del outer
 
         def through(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -235,7 +235,8 @@ class Getup(LeggedTask[TaskState]):
         return Operator(
             first_commands={
                 "limp": "s until it may act: 0 of one that stands, 1 of one that is dropped",
-                "target": "rad, targets of the servos: those of the home pose, or the measured angles if it is limp",
+                "target": "rad, the targets of the servos: those of the home pose, or the measured angles if it is "
+                "limp",
             }
         )
 

@@ -399,7 +399,8 @@ class Lift(Task[TaskState]):
             commands={
                 "palm": "the planned grasp: position m and quaternion wxyz of the palm, world frame",
                 "pinch": "1 where the plan takes it between the fingertips, else 0",
-                "shape": "superquadric fitted to the picture: position m, quaternion wxyz, half axes m, two exponents",
+                "shape": "superquadric fitted to what was seen: position m, quaternion wxyz, half axes m, two "
+                "exponents",
                 "start": "position m of the object when it was seen, world frame",
                 "rest": "rad, the arm's joints at the pre-grasp",
             },
