@@ -120,9 +120,10 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
     if identities := checkpoint.meta.get("identities"):
         chosen = one_of(checkpoint, identities, task)
         made = join_content()[chosen].load()()
-        by_words = checkpoint.meta.get("task_encoding") == TaskEncoding.WORDS
-        words = made.language.instructions[:1]
-        codes = spoken(words) if by_words else one_hot(identities.index(chosen), len(identities))
+        if checkpoint.meta.get("task_encoding") == TaskEncoding.WORDS and made.language is not None:
+            codes = spoken(made.language.instructions[:1])
+        else:
+            codes = one_hot(identities.index(chosen), len(identities))
         return IdentifiedPolicy(policy, codes[0]), made, chosen
     own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
     return policy, task_of(checkpoint, own, robot), own

@@ -94,6 +94,7 @@ def test_a_policy_by_words_is_told_what_the_command_says(tmp_path) -> None:
     env = embodied.make("manipulation/reach", 3, seed=0)
     obs = {"policy": torch.randn(3, OBSERVED, generator=torch.Generator().manual_seed(1))}
     own = load_policy(path, env)(obs)
+    assert env.task.language is not None
     assert torch.equal(load_policy(path, env, instruction=env.task.language.instructions[0])(obs), own)
     others = [
         load_policy(path, env, wrong_instruction=True)(obs),

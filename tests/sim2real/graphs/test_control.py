@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -92,19 +94,21 @@ def test_a_robot_is_asked_for_what_it_measures_and_no_more() -> None:
     assert "cf7_cf.quat" not in {source.name for source in team.sources}
 
 
-def changed(**own: Any) -> Task[Any]:
-    """A walking task with other declarations."""
-    return type("Changed", (join_content()["locomotion/go1-joystick-flat"].load(),), own)()
+def commanded(commands: Mapping[str, str]) -> Task[Any]:
+    """A walking task with other commands."""
+    task = join_content()["locomotion/go1-joystick-flat"].load()()
+    task.operator = dataclasses.replace(task.operator, commands=commands)
+    return task
 
 
 def test_what_episodes_draw_and_no_command_gives_is_an_error() -> None:
     with pytest.raises(GraphError, match=r"'command' of its state begins otherwise in every .*, and is neither"):
-        ControlGraph.of(changed(commands={}))
+        ControlGraph.of(commanded({}))
 
 
 def test_a_command_that_is_no_field_of_the_state_is_named() -> None:
     with pytest.raises(GraphError, match=r"operator commands comand; its state has .*command"):
-        ControlGraph.of(changed(commands={"comand": "forward"}))
+        ControlGraph.of(commanded({"comand": "forward"}))
 
 
 def test_actuators_joints_and_facts_are_those_of_the_robot() -> None:

@@ -29,6 +29,7 @@ def test_observations_are_what_lerobot_reads() -> None:
     assert observation["pixels"]["front"].shape == (3, 16, 24, 3)
     assert observation["pixels"]["front"].dtype == np.uint8
     assert observation["agent_pos"].dtype == np.float32
+    assert env.env.task.language is not None
     assert env.call("task_description") == (env.env.task.language.instructions[0],) * 3
     assert env.call("_max_episode_steps") == (MAX_STEPS,) * 3
     assert env.get_attr("task") == (env.env.name,) * 3
