@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embodied.core.facets import Operator
 from embodied.core.task import Task
 from embodied.new.__main__ import main as new
 from embodied.registry import join_content
@@ -97,7 +98,7 @@ def test_a_robot_is_asked_for_what_it_measures_and_no_more() -> None:
 def commanded(commands: Mapping[str, str]) -> Task[Any]:
     """A walking task with other commands."""
     task = join_content()["locomotion/go1-joystick-flat"].load()()
-    task.operator = dataclasses.replace(task.operator, commands=commands)
+    task.operator = dataclasses.replace(task.operator or Operator(), commands=commands)
     return task
 
 
