@@ -103,8 +103,8 @@ def looks(body: mujoco.MjsBody, **shape: Any) -> mujoco.MjsGeom:
 def goal(spec: mujoco.MjSpec) -> None:
     """A red ball at the goal, for cameras alone; at `Placement.fixtures`. Meta-World marks its goals so, too.
 
-    As a mocap body without contacts it is seen by cameras on every engine; sites, `Task.debug_markers` and
-    `Task.goal_visualization` are for people only.
+    As a mocap body without contacts it is seen by cameras on every engine; sites, `Pictures.markers` and
+    `Pictures.goals` are for people only.
     """
     looks(fixture(spec, GOAL), type=SPHERE, size=[GOAL_RADIUS, 0, 0], rgba=RED)
 

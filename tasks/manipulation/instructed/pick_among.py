@@ -276,5 +276,5 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _placed(shape: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
-    """Size, position and quaternion in the form of `Task.geom_appearance`."""
+    """Size, position and quaternion in the form of `Pictures.geom_appearance`."""
     return np.array(shape["size"], np.float32), np.array(shape["pos"], np.float32), np.array([1.0, 0, 0, 0], np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -97,9 +96,8 @@ def test_a_robot_is_asked_for_what_it_measures_and_no_more() -> None:
 
 def commanded(commands: Mapping[str, str]) -> Task[Any]:
     """A walking task with other commands."""
-    task = join_content()["locomotion/go1-joystick-flat"].load()()
-    task.operator = dataclasses.replace(task.operator or Operator(), commands=commands)
-    return task
+    kind = join_content()["locomotion/go1-joystick-flat"].load()
+    return type("Commanded", (kind,), {"operator": Operator(commands)})()
 
 
 def test_what_episodes_draw_and_no_command_gives_is_an_error() -> None:
