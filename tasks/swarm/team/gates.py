@@ -96,7 +96,7 @@ def colour(gate: int, gates: int) -> tuple[float, float, float]:
 
 
 def frames(middle: Array, heading: Array) -> Mapping[str, Array]:
-    """Rows as of `Pictures.geom_appearance` of the frames at `middle` (gates, 3) m, turned to `heading` (gates,) rad."""
+    """Rows of `Pictures.geom_appearance` for frames at `middle` (gates, 3) m, turned to `heading` (gates,) rad."""
     rows: dict[str, Array] = {}
     for gate in range(len(middle)):
         quat, rgba = quat_from_yaw(heading[gate]), jnp.asarray([*colour(gate, len(middle)), 1.0])
