@@ -101,8 +101,8 @@ def test_results_name_the_file_without_its_folder(name: str, at_run: str, tmp_pa
 
 def test_list_and_play_take_the_file_and_its_run(lab: tuple[Path, Path, str], at_run: str) -> None:
     assert json.loads(run(listing.main, "mass.py:Sound", "--json").out)["reward_weights"] == {"near": 1.0}
-    assert Path(play.chosen(play.Settings("mass.py"))[2]).absolute() == Path(at_run).absolute()
-    assert play.chosen(play.Settings(at_run))[1:] == (f"{lab[0]}/mass.py:Sound", at_run)
+    assert Path(play.chosen(play.Settings(task="mass.py"))[2]).absolute() == Path(at_run).absolute()
+    assert play.chosen(play.Settings(task=at_run))[1:] == (f"{lab[0]}/mass.py:Sound", at_run)
 
 
 def test_snapshots_take_the_file(at_run: str, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_run_goes_on_also_from_its_copy_where_the_file_is_gone(lab: tuple[Path
     hidden = own.rename(folder / "hidden")
     try:
         assert run(train.main, "--resume", str(path), "--steps", str(2 * STEP)).code == 0
-        assert play.chosen(play.Settings(str(path)))[1] == f"{path}/mass.py:Sound"
+        assert play.chosen(play.Settings(task=str(path)))[1] == f"{path}/mass.py:Sound"
     finally:
         hidden.rename(own)
     assert Run.open(path).load().step == 2 * STEP

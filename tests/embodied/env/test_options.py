@@ -85,7 +85,7 @@ def test_a_change_registered_in_one_line_is_a_flag_an_argument_and_a_key_of_a_ru
         ({"episode_steps": 7}, set()),
         ({"initial_states": Path("some.safetensors"), "initial_states_share": 0.2}, set()),
     ],
-    ids=lambda value: ",".join(value),
+    ids=lambda value: ",".join(sorted(value)),
 )
 def test_a_policy_needs_what_it_acts_under_and_not_what_only_training_has(
     tmp_path: Path, values: dict[str, Any], stays: set[str]
