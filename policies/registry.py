@@ -1,4 +1,7 @@
-"""Algorithms by name. A new algorithm is a file or folder of its own, and one line in `ALGORITHMS`."""
+"""Algorithms by name. A new algorithm is a file or folder of its own, and one line in `ALGORITHMS`.
+
+Third parties call `register` in the function that joins their tasks, of the entry-point group `embodied.tasks`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from embodied.errors import UnknownNameError
+from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import load_target
 
 if TYPE_CHECKING:
@@ -138,6 +141,19 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         ),
     )
 }  # fmt: skip
+
+
+def register(entry: AlgorithmEntry) -> None:
+    """Add an algorithm of a third party.
+
+    Raises:
+        EmbodiedError: another algorithm has the name already.
+    """
+    known = ALGORITHMS.setdefault(entry.name, entry)
+    if known != entry:
+        raise EmbodiedError(
+            f"algorithm {entry.name!r} is registered twice: by {known.build_target} and by {entry.build_target}"
+        )
 
 
 def find_algorithm(name: str) -> AlgorithmEntry:
