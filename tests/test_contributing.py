@@ -25,7 +25,8 @@ DOCUMENT = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 def blocks() -> tuple[str, str, str]:
     """How terms change from outside, the task's module, and the code that registers it."""
-    found = [block.text for block in blocks_of(DOCUMENT) if block.language == PYTHON]
+    page = [block for block in blocks_of(DOCUMENT) if block.language == PYTHON]
+    found = [block.text for block in page if block.section.startswith("Adding a task")]
     changed, *parts, registration = found
     head, state, body, methods = parts
     return changed, "\n\n".join([head, state, body + "\n" + textwrap.indent(methods, "    ")]), registration

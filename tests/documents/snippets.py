@@ -124,6 +124,8 @@ class Block:
     text: str
     """As it stands, without the indentation of the list that it is in."""
     how: Directive
+    section: str = ""
+    """Heading that it stands under."""
 
     @property
     def place(self) -> str:
@@ -157,10 +159,11 @@ def blocks_of(page: Path) -> list[Block]:
     lines = page.read_text(encoding="utf-8").splitlines()
     here: str | None = None  # the comment that stands before the next block
     below, depth = "", 0  # the comment that holds to the end of the section, and that section's depth
-    index = 0
+    section, index = "", 0
     while index < len(lines):
         line = lines[index]
-        if heading := re.match(r"(#+) ", line):
+        if heading := re.match(r"(#+) (.*)", line):
+            section = heading[2]
             below = below if len(heading[1]) > depth else ""
             depth = depth if below else len(heading[1])
         if comment := re.match(r" *<!-- run( below)?: (.*?) *-->$", line):
@@ -173,7 +176,7 @@ def blocks_of(page: Path) -> list[Block]:
             if end is None:
                 raise ValueError(f"{page.name}:{index + 1}: a code block that does not end")
             text = textwrap.dedent("\n".join(lines[index + 1 : end])) + "\n"
-            found.append(Block(page, index + 2, fence[3], text, directive(below if here is None else here)))
+            found.append(Block(page, index + 2, fence[3], text, directive(below if here is None else here), section))
             index, here = end, None
         elif line.strip() and not line.lstrip().startswith("<!--"):
             here = None
