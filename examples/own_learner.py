@@ -1,4 +1,4 @@
-"""A learner of your own: evolution strategies, as a third party adds it.
+"""Evolution strategies, as a learner that a third party adds.
 
     python examples/own_learner.py swarm/hover --algorithm es --es.step 0.2
     python examples/own_learner.py --resume runs/swarm/hover/20261121-103000

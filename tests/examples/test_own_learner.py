@@ -1,4 +1,4 @@
-"""The example of a learner of one's own meets the contract of learners, and the command of training takes it."""
+"""The example of a third party's learner meets the contract of learners, and the training command takes it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_it_resumes_bit_for_bit_and_its_policy_is_rebuilt_from_numbers() -> None
     assert torch.equal(rebuild(*whole.policy.to_tensors())(obs), action)
 
 
-def test_it_starts_from_a_policy_of_its_own() -> None:
+def test_it_starts_from_a_policy_of_its_kind() -> None:
     first = train(PointMass(16), ESConfig(), total_steps=16 * 32 * 4).policy
     again = Trainer(PointMass(16), ESConfig(), total_steps=1)
     again.algorithm.start_from(first)
