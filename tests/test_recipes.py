@@ -245,7 +245,8 @@ def test_its_observation_is_noisy_and_is_declared(ranged: Env) -> None:
     assert 0.001 < error.std() < 0.1
     assert "height" in str(ranged.variations["observation_noise"])
     assert ranged.task.without(variations=["observation_noise"]).terms != ranged.task.terms
-    assert ranged.task.deployment.terms["height"].unit == "m"
+    assert ranged.task.operator is not None
+    assert ranged.task.operator.deployment.terms["height"].unit == "m"
 
 
 def test_a_mirror_that_lacks_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
