@@ -4,7 +4,7 @@ A task counts as accepted if the engine's own checks pass its model and MJX coll
 `--load` it is loaded into Brax as well, which takes seconds for each. Those that were evaluated are in
 `benchmarks/results/evaluate_*_brax.json`.
 
-    python -m benchmarks.brax_tasks --json benchmarks/results/brax_tasks.json
+    python -m benchmarks.brax_tasks --json benchmarks/results/engines/brax-tasks.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A film of a calibration: a Crazyflie's flight, and its twin before and after, each from the same measured states.
 
-python -m benchmarks.calibration_film --json benchmarks/results/calibration_film.json    # docs/films/calibration.webp
+python -m benchmarks.calibration_film --json benchmarks/results/sim2real/calibration-film.json
 
 The robot is simulated in PyBullet, 8 % heavier and 10 % weaker than its model and 10 ms late; its mass is known, as
 from a scale. One flight calibrates the twin. Another one, which the calibration has not seen, is filmed at half speed:

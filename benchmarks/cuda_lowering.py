@@ -26,7 +26,7 @@ VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("brax", {}),
     ("mjx", {"impl": "jax"}),
 )
-RESULT = Path("benchmarks/results/cuda_lowering.json")
+RESULT = Path("benchmarks/results/engines/cuda-lowering.json")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ LeRobot pins other versions than we do, so each side runs in its own environment
 numpy's files; LeRobot's compares. This file imports nothing of ours on LeRobot's side.
 
     python -m benchmarks.lerobot_reader ours DATASET FOLDER
-    LEROBOT_PYTHON benchmarks/lerobot_reader.py theirs DATASET FOLDER --json benchmarks/results/lerobot_reader.json
+    LEROBOT_PYTHON benchmarks/lerobot_reader.py theirs DATASET FOLDER --json benchmarks/results/vla/lerobot-reader.json
 """
 
 import argparse

@@ -40,7 +40,7 @@ SCENERY = (
 )  # fmt: skip
 """In names of files that have joints and are no robots, or parts of one."""
 TABLE = Path("docs/robots_tried.md")
-RESULT = Path("benchmarks/results/model_files.json")
+RESULT = Path("benchmarks/results/sim2real/model-files.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Settings:
     """Read model files of other packages, or write the table of an earlier result.
 
     Examples:
-        python -m benchmarks.model_files pybullet_data dm_control --json benchmarks/results/model_files.json
+        python -m benchmarks.model_files pybullet_data dm_control --json benchmarks/results/sim2real/model-files.json
         python -m benchmarks.model_files example-robot-data==6.0.0=FOLDER
         python -m benchmarks.model_files --table
     """
@@ -58,7 +58,7 @@ class Settings:
     limit: float = 60.0
     """s for a file."""
     table: bool = False
-    """Write docs/robots_tried.md from benchmarks/results/model_files.json."""
+    """Write docs/robots_tried.md from benchmarks/results/sim2real/model-files.json."""
     json: Path | None = None
     """File for the result."""
 

@@ -3,12 +3,12 @@
 Each arm is a command line of `embodied.train`, repeated over seeds. Reported are the final evaluation over fresh
 episodes, curves over the training, and processor seconds, which mean more than wall time on a busy machine.
 
-python -m benchmarks.ppo_ablation symmetry --steps 3000000 --json benchmarks/results/ppo_symmetry.json
+python -m benchmarks.ppo_ablation symmetry --steps 3000000 --json benchmarks/results/learners/ppo-symmetry.json
 
 `critic` goes on from a run that is there by then:
 
 python -m embodied.train swarm/gate-race --steps 12000000 --seed 1 --out runs/race
-python -m benchmarks.ppo_ablation critic --steps 2500000 --json benchmarks/results/ppo_critic.json
+python -m benchmarks.ppo_ablation critic --steps 2500000 --json benchmarks/results/learners/ppo-critic.json
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from embodied.errors import EmbodiedError, guard
 from embodied.factory import configured
 from embodied.registry import join_content
 
-RESULT = Path("benchmarks/results/warp_parity.json")
+RESULT = Path("benchmarks/results/engines/warp-parity.json")
 SIZE = 0.2  # standard deviation of the actions
 ITERATIONS, LINE_SEARCHES = 100, 50  # of the solver: MuJoCo's defaults
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.results_page import figures, tables
 from benchmarks.results_page.page import FOLDER, PAGE, SECTIONS, page, site_pages
-from benchmarks.results_page.records import LINK, read
+from benchmarks.results_page.records import LINK, SEED, checked, read
 from tests.kit.budget import sharing
 
 RECORD = {
@@ -55,9 +55,21 @@ def test_every_file_has_a_row_on_a_page_that_the_first_one_names(
     assert all(f"## {section.title}\n" in written for section in SECTIONS)
 
 
+def test_every_file_lies_by_room_and_study_and_names_its_study(records: Mapping[str, Any]) -> None:
+    assert not [name for name in records if len(name.split("/")) not in (2, 3)]
+    assert not [name for name in records if SEED.sub("", name.rpartition("/")[2]) != records[name]["study"]]
+
+
+def test_a_result_of_uncommitted_changes_is_refused() -> None:
+    clean = {"hardware": {"dirty": False, "date": "2026-12-24T00:00:00+00:00"}}
+    assert checked("a", clean) is clean
+    with pytest.raises(ValueError, match=r"a\.json was measured with uncommitted changes"):
+        checked("a", {"hardware": clean["hardware"] | {"dirty": True}})
+
+
 def test_seeds_share_a_row() -> None:
-    record = {"task": "t", "episodes": 4, "steps": 1e6, "train_seconds": 60.0}
-    results = {f"train_t_seed{seed}": record | {"success": value} for seed, value in enumerate((0.5, 1.0))}
+    record = {"task": "t", "study": "train", "episodes": 4, "steps": 1e6, "train_seconds": 60.0}
+    results = {f"t/train-seed{seed}": record | {"success": value} for seed, value in enumerate((0.5, 1.0))}
     (row,) = tables.trained(results)
     assert row[:5] == ("`t`", "ppo", "1.0", "1.0 (1.0, 1.0)", "75.0 (50.0, 100.0)")
 

@@ -3,7 +3,7 @@
 Each library runs where it is installed (`pip install "embodied-sim[adapters]"`). The policy is evaluated by ours: whole
 episodes with fresh starts, mean actions.
 
-python -m benchmarks.adapters rsl_rl --json benchmarks/results/adapters_rsl_rl.json   # skrl, torchrl ...
+python -m benchmarks.adapters rsl_rl --json benchmarks/results/engines/hover/adapters-rsl-rl.json   # skrl, torchrl ...
 """
 
 import importlib

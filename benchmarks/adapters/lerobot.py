@@ -3,7 +3,7 @@
 Needs LeRobot, which pins other versions than we do: run it with the Python of an environment that has LeRobot and
 embodied's dependencies. What the folder has already is not made again.
 
-    LEROBOT_PYTHON -m benchmarks.adapters.lerobot FOLDER --json benchmarks/results/lerobot_drawer_close.json
+    LEROBOT_PYTHON -m benchmarks.adapters.lerobot FOLDER --json benchmarks/results/vla/drawer-close/lerobot.json
 """
 
 import importlib.metadata

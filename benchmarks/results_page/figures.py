@@ -1,6 +1,6 @@
 """Figures in the prose of README and docs: links to the file that a figure stands in, whose titles give its place.
 
-    it holds its point in [97.3 %](../benchmarks/results/train_hover_seed0.json "success: .1%")
+    it holds its point in [97.3 %](../benchmarks/results/swarm/hover/train-seed0.json "success: .1%")
 
 A title is the keys, outermost first, with ` > ` between them, a colon, and how the number is written: Python's format,
 then `*1000` or `/60` where another unit is shown, then `with interval` where `KEY_low` and `KEY_high` are shown, too.
@@ -55,7 +55,7 @@ def refreshed(page: Path, results: Mapping[str, Record]) -> str:
 
 def result_of(file: str, results: Mapping[str, Record]) -> Record:
     """A result by its file's name, with folders below benchmarks/results and without its end."""
-    return results[file] if "/" not in file else json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8"))
+    return results.get(file) or json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8"))
 
 
 def shown(record: Record, title: str) -> str:

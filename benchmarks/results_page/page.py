@@ -150,7 +150,7 @@ SECTIONS = (
         ),
         studies.with_a_twin,
         in_order=True,
-        file="twin_rl",
+        file="sim2real/faucet-open/twin-rl",
         page="deployment",
     ),
     Section(
@@ -186,7 +186,7 @@ SECTIONS = (
         ("task", "method", "held, %", "each seed, %", "up, %", "first held after", "minutes of one core"),
         studies.grasp_methods,
         in_order=True,
-        file="grasp_comparison",
+        file="grasping/grasp-comparison",
         page="grasping",
     ),
     Section(
@@ -213,7 +213,7 @@ SECTIONS = (
         ("task", "embodied", "metaworld", "envpool", "times metaworld", "times envpool"),
         studies.table_tasks,
         in_order=True,
-        file="manipulation_speed",
+        file="engines/manipulation-speed",
         page="speed",
     ),
     Section(
@@ -223,7 +223,7 @@ SECTIONS = (
         ("task", "theirs, any step, %", "theirs, last step, %", "ours, any step, %", "ours, last step, %"),
         studies.metaworld,
         in_order=True,
-        file="metaworld_policies",
+        file="manipulation/metaworld-policies",
         page="manipulation",
     ),
     Section(
@@ -235,7 +235,7 @@ SECTIONS = (
         ("task", "trained on", "there, any step, %", "there, last step, %", "here, any step, %", "here, last step, %"),
         studies.transferred,
         in_order=True,
-        file="metaworld_transfer",
+        file="manipulation/metaworld-transfer",
         page="manipulation",
     ),
     Section(
@@ -245,7 +245,7 @@ SECTIONS = (
         "memory: for Warp the working data, whose contacts and constraint rows are allocated in advance.",
         ("engine", "tasks", "lower", "call the host", "state, KB", "widest operation, KB"),
         studies.lowered,
-        file="cuda_lowering",
+        file="engines/cuda-lowering",
         page="speed",
     ),
     Section(

@@ -1,4 +1,9 @@
-"""JSON files under benchmarks/results, and the format of their figures."""
+"""JSON files under benchmarks/results, and the format of their figures.
+
+A result lies at `ROOM/TASK/STUDY[-seedN].json`, or `ROOM/STUDY.json` where it is of no task; its record has the key
+`study`. `archive/` holds what newer results have overtaken: no page shows it. `learners/PROBLEM/TASK/METHOD_seedN.json`
+are the cells of `benchmarks.learners`, which has tables of its own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results"
 LINK = "../benchmarks/results/"
-SEED = re.compile(r"_seed(\d+)")
+SEED = re.compile(r"-seed(\d+)")
+ARCHIVE, CELLS = "archive", "learners"
+CLEAN_SINCE = "2026-11-30T16:00"  # earlier results may be of a tree with uncommitted changes
 Record: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = tuple[str, ...]
 
@@ -50,8 +57,30 @@ BY_RETURN = (
 
 
 def read() -> dict[str, Record]:
-    """File name without its end -> result."""
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+    """Path below benchmarks/results, without its end -> result.
+
+    Raises:
+        ValueError: one was measured in a tree with uncommitted changes, so that no commit says of what it is.
+    """
+    found: dict[str, Record] = {}
+    for path in sorted(RESULTS.rglob("*.json")):
+        name = path.relative_to(RESULTS).with_suffix("")
+        if name.parts[0] != ARCHIVE and not (name.parts[0] == CELLS and len(name.parts) == 4):
+            found[name.as_posix()] = checked(name.as_posix(), json.loads(path.read_text(encoding="utf-8")))
+    return found
+
+
+def checked(name: str, record: Record) -> Record:
+    """A result, unless it was measured in a tree with uncommitted changes; raises as `read`."""
+    hardware = record.get("hardware", {})
+    if hardware.get("dirty") and hardware["date"] >= CLEAN_SINCE:
+        raise ValueError(f"{name}.json was measured with uncommitted changes (dirty: true); commit, and measure again")
+    return record
+
+
+def wrote(command: str, record: Record) -> bool:
+    """Whether a command wrote a result, `benchmarks.deploy_standin`."""
+    return f"-m {command}" in str(record.get("command", ""))
 
 
 def is_evaluated(record: Record) -> bool:
@@ -70,11 +99,11 @@ def learner(record: Record) -> str:
 
 
 def groups(results: Mapping[str, Record], wanted: Callable[[str, Record], bool]) -> dict[str, dict[str, Record]]:
-    """Name without seed -> file -> result."""
+    """Task and study -> file -> result: its seeds."""
     found: dict[str, dict[str, Record]] = {}
     for name, record in results.items():
         if wanted(name, record):
-            found.setdefault(SEED.sub("", name), {})[name] = record
+            found.setdefault(f"{record.get('task')} {record['study']}", {})[name] = record
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.results_page.records import Record, Row, files, percent
+from benchmarks.results_page.records import Record, Row, files, percent, wrote
 from embodied.evaluation.rates import wilson
 
 MT10 = ("reach", "push", "pick-place", "door-open", "drawer-open", "drawer-close", "button-press-topdown",
@@ -55,7 +55,7 @@ def by_task(results: Mapping[str, Record]) -> Iterable[Row]:
 def grasp_methods(results: Mapping[str, Record]) -> Iterable[Row]:
     """From a script to a policy: each method with each hand, over all seeds."""
     groups: dict[tuple[str, str], list[Record]] = collections.defaultdict(list)
-    for row in results["grasp_comparison"]["results"]:
+    for row in results["grasping/grasp-comparison"]["results"]:
         groups[row["task"], row["method"]].append(row)
     for task in sorted({task for task, _ in groups}):
         for method, words in METHODS.items():
@@ -84,7 +84,7 @@ def over_seeds(rows: Sequence[Record], key: str) -> str:
 def cubes(results: Mapping[str, Record]) -> Iterable[Row]:
     """Targets in a row of a cube in a hand."""
     for name, record in results.items():
-        if not name.startswith("reorient_") or "first" not in record:
+        if not wrote("benchmarks.reorientation", record) or "first" not in record:
             continue
         for row in sorted(record["results"], key=lambda row: -row["within"]):
             yield (
@@ -103,7 +103,7 @@ def improved(results: Mapping[str, Record]) -> Iterable[Row]:
     """Reinforcement learning of a policy that sees, after what all began with (success at any step only)."""
     begun = False
     for name, record in results.items():
-        if not name.startswith("vla_one_") or "after" not in record:
+        if not str(record["study"]).startswith("vla-one-") or "after" not in record:
             continue
         if not begun:
             yield "before", "", percent(record["before"]), *("" for _ in IMPROVED), "", "", ""
@@ -122,7 +122,7 @@ def improved(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def own_logs(results: Mapping[str, Record]) -> Iterable[Row]:
     """Whether a calibration finds what is hidden in the logs of its own twin, by kind of parameter."""
-    for name in ("calibration_go1", "calibration_crazyflie", "calibration_panda"):
+    for name in ("sim2real/calibration-go1", "sim2real/calibration-crazyflie", "sim2real/calibration-panda"):
         for robot, row in results[name]["results"].items():
             for kind, found in row["kinds"].items():
                 within, median = found["within_5_percent"], found["median_error"]
@@ -140,7 +140,7 @@ def own_logs(results: Mapping[str, Record]) -> Iterable[Row]:
 def on_the_twin(results: Mapping[str, Record]) -> Iterable[Row]:
     """Policies trained on a calibrated twin, on the robot that was hidden."""
     for name, record in results.items():
-        if not name.startswith("calibrated_training"):
+        if not wrote("benchmarks.calibrated_training", record):
             continue
         for robot, row in record["results"].items():
             for kind, words in ON_TWIN.items():
@@ -165,7 +165,7 @@ def means(row: Mapping[str, Any]) -> str:
 
 def with_a_twin(results: Mapping[str, Record]) -> Iterable[Row]:
     """Steps on a target until a policy solves it, with and without a twin."""
-    record = results["twin_rl"]
+    record = results["sim2real/faucet-open/twin-rl"]
     for way, words in WAYS.items():
         mean = record["means"][way]
         seeds = sorted((run["seed"], run["steps_to"]["both"]) for run in record["runs"] if run["way"] == way)
@@ -180,7 +180,7 @@ def with_a_twin(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def table_tasks(results: Mapping[str, Record]) -> Iterable[Row]:
     """Control steps per second of each table task, beside other packages."""
-    record = results["manipulation_speed"]
+    record = results["engines/manipulation-speed"]
     for row in ({"task": "mean of all"} | record["mean"], *record["results"]):
         rates = (f"{row[package] / 1e3:.1f}" for package in ("embodied", "metaworld", "envpool"))
         times = (f"{row[f'times_{package}']:.1f}" for package in ("metaworld", "envpool"))
@@ -189,7 +189,7 @@ def table_tasks(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
     """Success of Meta-World's own policies and of our scripts on each table task."""
-    record = results["metaworld_policies"]
+    record = results["manipulation/metaworld-policies"]
     for row in ({"task": "mean of all"} | record["mean"], *record["results"]):
         scores = (
             percent(row[whose][kind]) for whose in ("metaworld", "embodied") for kind in ("success_any", "success")
@@ -199,8 +199,9 @@ def metaworld(results: Mapping[str, Record]) -> Iterable[Row]:
 
 def transferred(results: Mapping[str, Record]) -> Iterable[Row]:
     """Success of trained policies on Meta-World's task and on ours."""
-    sac = results["metaworld_transfer"]["results"][0]  # its other rows are from before the gripper's last change
-    later = (results[f"metaworld_transfer_{kind}"]["results"] for kind in ("shipped", "imitation"))
+    first = "manipulation/metaworld-transfer"
+    sac = results[first]["results"][0]  # its other rows are from before the gripper's last change
+    later = (results[f"{first}-{kind}"]["results"] for kind in ("shipped", "imitation"))
     for row in (sac, *itertools.chain.from_iterable(later)):
         sides = (row["metaworld"], row["embodied"])
         scores = (percent(side[kind]) for side in sides for kind in ("success_any", "success"))
@@ -211,7 +212,7 @@ def retrieved(results: Mapping[str, Record]) -> Iterable[Row]:
     """Targets that an arm gets out of clutter, by what it removes first."""
     words = {"graph": "by the graph", "target-first": "the target first", "random": "any object"}
     for name, record in results.items():
-        if not name.startswith("clutter_retrieval"):
+        if not wrote("benchmarks.clutter_retrieval", record):
             continue
         for strategy, row in record["strategies"].items():
             yield (
@@ -228,7 +229,7 @@ def retrieved(results: Mapping[str, Record]) -> Iterable[Row]:
 def asked(results: Mapping[str, Record]) -> Iterable[Row]:
     """Episodes with instructions that may fit several objects, by who decides when to ask."""
     for name, record in results.items():
-        if not name.startswith("asking_"):
+        if not wrote("policies.vla.asking.evaluate", record):
             continue
         for row in record["results"]:
             yield (
@@ -246,7 +247,7 @@ def asked(results: Mapping[str, Record]) -> Iterable[Row]:
 def lowered(results: Mapping[str, Record]) -> Iterable[Row]:
     """Tasks whose programs lower for CUDA, families against engines."""
     groups: dict[tuple[str, str], list[Record]] = collections.defaultdict(list)
-    for row in results["cuda_lowering"]["programs"]:
+    for row in results["engines/cuda-lowering"]["programs"]:
         groups[f"`{row['engine']}` {row['variant']}".strip(), row["task"].split("/")[0]].append(row)
     for (engine, family), members in groups.items():
         good = [row for row in members if row["lowers"]]

@@ -21,6 +21,7 @@ from benchmarks.results_page.records import (
     percent,
     several,
     success,
+    wrote,
 )
 from benchmarks.results_page.studies import means
 
@@ -106,7 +107,7 @@ def speed(results: Mapping[str, Record]) -> Iterable[Row]:
     for name, record in results.items():
         listed = record.get("results")
         for one in [record, *(listed if isinstance(listed, list) else [])]:
-            if not isinstance(one, Mapping) or "engine_fraction" not in one or not name.startswith("bench"):
+            if not isinstance(one, Mapping) or "engine_fraction" not in one or not wrote("embodied.bench", record):
                 continue
             yield (
                 f"`{one['task']}`",
@@ -124,7 +125,7 @@ def deployed(results: Mapping[str, Record]) -> Iterable[Row]:
     """Bundles on simulated robots."""
     for name, record in results.items():
         rows = record.get("success")
-        if not name.startswith("deploy") or not isinstance(rows, Mapping):
+        if not wrote("benchmarks.deploy_standin", record) or not isinstance(rows, Mapping):
             continue
         for what, row in rows.items():
             latched = sum(row["latched"].values())
@@ -144,7 +145,7 @@ def deployed(results: Mapping[str, Record]) -> Iterable[Row]:
 def calibrated(results: Mapping[str, Record]) -> Iterable[Row]:
     """Whether a calibration's intervals hold the truth, for logs of simulators that are not its twin."""
     for name, record in results.items():
-        if not name.startswith("calibration_foreign"):
+        if not wrote("benchmarks.calibration_foreign", record):
             continue
         for source, row in record["results"].items():
             worst = min(row["parameters"], key=lambda parameter, row=row: row["parameters"][parameter]["coverage"])
@@ -177,33 +178,34 @@ def _short(command: Any) -> str:
     return re.sub(r" --(json|out) \S+", "", str(command)).removeprefix("python -m ").replace("|", "\\|")
 
 
-HEADLINES: Sequence[tuple[str, str]] = (
-    ("A Crazyflie learns to hover", "train_hover"),
-    ("A Go1 learns to walk", "train_go1"),
-    ("... its policy on PyBullet", "evaluate_go1_pybullet"),
-    ("... on Brax", "evaluate_go1_brax"),
-    ("A G1 learns to walk", "train_g1_flat"),
-    ("Gymnasium's humanoid learns to walk", "train_humanoid_7m"),
-    ("Eight drones take their places in a formation", "evaluate_formation_shipped"),
-    ("A LEAP hand lifts objects that it never saw", "lift_leap_sac_held_out"),
-    ("Scripts of Meta-World's fifty tasks", "evaluate_mt50_expert"),
-    ("One policy for MT50, from states", "train_mt50_dagger"),
-    ("One policy for MT10, from states", "train_mt10_dagger"),
-    ("... from pictures and words", "vla_mt10_median"),
-    ("An arm picks up the object that it is told, from pictures", "vla_pick_among_median"),
-    ("A1, known by its URDF alone, learns to walk", "velocity_a1"),
+HEADLINES: Sequence[tuple[str, str, str]] = (
+    ("A Crazyflie learns to hover", "swarm/hover", "train"),
+    ("A Go1 learns to walk", "locomotion/go1-joystick-flat", "train"),
+    ("... its policy on PyBullet", "locomotion/go1-joystick-flat", "evaluate-pybullet"),
+    ("... on Brax", "locomotion/go1-joystick-flat", "evaluate-brax"),
+    ("A G1 learns to walk", "locomotion/g1-joystick-flat", "train"),
+    ("Gymnasium's humanoid learns to walk", "locomotion/humanoid", "train-7m"),
+    ("Eight drones take their places in a formation", "swarm/formation", "evaluate-shipped"),
+    ("A LEAP hand lifts objects that it never saw", "grasping/leap-lift", "sac-held-out"),
+    ("Scripts of Meta-World's fifty tasks", "mt50", "evaluate-expert"),
+    ("One policy for MT50, from states", "mt50", "train-dagger"),
+    ("One policy for MT10, from states", "mt10", "train-dagger"),
+    ("... from pictures and words", "mt10", "vla-median"),
+    ("An arm picks up the object that it is told, from pictures", "manipulation/pick-among", "vla-median"),
+    ("A1, known by its URDF alone, learns to walk", "locomotion/velocity", "a1"),
 )
-"""Headline -> file, without seed."""
+"""Headline -> task and study."""
 
 
 def headlines(results: Mapping[str, Record]) -> Iterable[Row]:
     """Results that most readers look for first."""
-    by_name = groups(results, lambda name, record: is_evaluated(record))
-    for what, name in HEADLINES:
-        records = list(by_name[name].values())
+    by_study = groups(results, lambda name, record: is_evaluated(record))
+    for what, task, study in HEADLINES:
+        seeds = by_study[f"{task} {study}"]
+        records = list(seeds.values())
         took = ""
         if is_trained(records[0]):
             took = f"{records[0]['steps'] / 1e6:.1f} M steps"
             if spent := minutes(records):
                 took += f", {float(np.mean(spent)):.1f} min"
-        yield what, success(records), success(records, "success_any"), others(records), took, files(by_name[name])
+        yield what, success(records), success(records, "success_any"), others(records), took, files(seeds)

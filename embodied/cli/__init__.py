@@ -13,7 +13,7 @@ from embodied.cli.arguments import (
 )
 from embodied.cli.flags import Rare
 from embodied.cli.interrupts import Interrupts
-from embodied.cli.results import command_line, describe, write_json, write_result
+from embodied.cli.results import command_line, describe, study_of, write_json, write_result
 from embodied.cli.tables import Table, show, table
 from embodied.cli.terminal import Line, console, number, output, say
 
@@ -37,6 +37,7 @@ __all__ = [
     "required_task",
     "say",
     "show",
+    "study_of",
     "table",
     "task_and_policy",
     "write_json",

@@ -6,6 +6,7 @@ Enough to compare two files, nothing that identifies a machine.
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from embodied.errors import EmbodiedError, reason
 from embodied.storage.files import dumps, embodied_version, jsonable, write_atomic
 
 LIBRARIES = ("torch", "jax", "mujoco")
+SEED = re.compile(r"[-_]seed\d+")  # in the name of a result's file
 
 
 def describe() -> dict[str, Any]:
@@ -45,10 +47,18 @@ def describe() -> dict[str, Any]:
 
 
 def write_result(path: Path | None, command: str, values: Mapping[str, Any]) -> None:
-    """Write numbers with hardware, commit and command as JSON; nothing without a path."""
+    """Write numbers with hardware, commit, command and study as JSON; nothing without a path.
+
+    The study is the file's name without the seed: results of several seeds have one.
+    """
     if path is None:
         return
-    write_json(path, {**values, "command": command, "hardware": describe()})
+    write_json(path, {**values, "study": study_of(path), "command": command, "hardware": describe()})
+
+
+def study_of(path: Path) -> str:
+    """Study to which a result belongs: its file's name without the seed."""
+    return SEED.sub("", Path(path).stem)
 
 
 def command_line(module: str) -> str:

@@ -28,7 +28,7 @@ BUDGETS = {
     Kind.MULTIROTOR: Budget(1024, 3_000_000),
     Kind.LEGGED: Budget(1024, 3_000_000),
 }
-"""A few minutes on two cores each; `benchmarks/results/new_task_arm.json` and its neighbours have the figures."""
+"""A few minutes on two cores each; figures: `benchmarks/results/package/new-task-arm.json`, ...."""
 
 
 def kind_of(robot: Path | None, kind: str | None) -> Kind:

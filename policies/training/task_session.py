@@ -218,7 +218,7 @@ class TaskSession(Session):
         self.result = {**result, "command": self.command_line, "hardware": cli.describe()}
         self.run.write_result(self.result)
         if settings.json is not None:
-            cli.write_json(settings.json, self.result)
+            cli.write_json(settings.json, {**self.result, "study": cli.study_of(settings.json)})
 
     def _evaluate_task(self, policy: Policy) -> dict[str, Any]:
         """Evaluate on fresh episodes of the task as it is, wherever training began and whatever it met."""

@@ -18,7 +18,7 @@ JOYSTICK = TrainConfig(
     steps=3_000_000,
     algorithms=(dataclasses.replace(WALK, unroll=6, symmetry=SymmetryConfig(network=True)),),
 )
-"""Quadrupeds on a flat floor (`benchmarks/results/train_go1_default_seed0.json`).
+"""Quadrupeds on a flat floor (`benchmarks/results/locomotion/go1-joystick-flat/train-default-seed0.json`).
 
 An update may lead only so far from the policy that acted (`desired_kl`): rollouts of a quarter of the length, and four
 times as many updates, learn the same from less than half as many steps. As many environments as before, since steps of

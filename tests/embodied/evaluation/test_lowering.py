@@ -20,7 +20,7 @@ from tests.kit.toy_tasks import Speck
 
 pytestmark = pytest.mark.timeout(280)
 
-RESULT = Path(__file__).resolve().parents[3] / "benchmarks/results/cuda_lowering.json"
+RESULT = Path(__file__).resolve().parents[3] / "benchmarks/results/engines/cuda-lowering.json"
 GROWTH = 1.25  # of a program's bytes since they were measured, before somebody has to look
 TASKS = (
     ("swarm/hover", "rigid", {}),

@@ -16,7 +16,7 @@ from embodied.evaluation.charts import Line, chart
 pytestmark = pytest.mark.slow
 
 WIDTHS = (1280, 640, 390)  # px: a desk, a narrow window, a phone
-SEEDS = Path(__file__).resolve().parents[3] / "benchmarks/results/train_hover_seeds.html"
+SEEDS = Path(__file__).resolve().parents[3] / "benchmarks/results/swarm/hover/train-seeds.html"
 
 
 @pytest.fixture(scope="module")
