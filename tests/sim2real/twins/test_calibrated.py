@@ -32,7 +32,7 @@ from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, flags, make_twin, panda
 from sim2real.twins.calibrated import calibrated
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
 from tests.kit.hooks import partly
@@ -72,7 +72,7 @@ def arm() -> Calibration:
 
 
 def drone(**changes: float) -> Calibration:
-    return found("crazyflie", crazyflie.parameters(QUADROTORS[crazyflie.PRESET]), **changes)
+    return found("crazyflie", crazyflie.parameters(CRAZYFLIES[crazyflie.PRESET]), **changes)
 
 
 def starts(task: Any, part: Callable[[Any], Any], count: int = 512) -> Any:
