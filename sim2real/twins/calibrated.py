@@ -195,7 +195,8 @@ class CalibratedHover(Calibrated):
     robot_name = "crazyflie"
 
     def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
-        if not task.unwrapped.drone.crazyflie:
+        hover: Any = task.unwrapped
+        if not hover.drone.crazyflie:
             raise CalibrationError(f"robot {task.config.robot}: calibrations are of the Crazyflie {crazyflie.PRESET}")
         if task.config.preset is not crazyflie.PRESET:
             raise CalibrationError(f"preset {task.config.preset}: calibrations are of {crazyflie.PRESET}")

@@ -148,7 +148,8 @@ class Multirotor:
         turns = zip((levers / longest).T, (-self.spin[:, None] * self.axis).T, strict=True)
         torque = _stacked([float(longest) * _sum(push, thrusts) + _sum(turn, reactions) for push, turn in turns])
         if (self.axis == self.axis[0]).all():
-            return sum(thrusts)[..., None] * self.axis[0], torque
+            total: Any = sum(thrusts)
+            return total[..., None] * self.axis[0], torque
         return _stacked([_sum(axis, thrusts) for axis in self.axis.T]), torque
 
 

@@ -177,7 +177,7 @@ def test_a_drone_with_more_thrust_is_pushed_up_by_more(flying: tuple[Any, Any]) 
     task, start = flying
     world = World.posed(task.model, start.qpos, 0 * np.asarray(start.qvel))
     strong = dataclasses.replace(start.task_state, last_command=start.task_state.rotor_speed)
-    constants = jax.tree.map(jax.numpy.float32, dataclasses.asdict(task.drone))
+    constants = jax.tree.map(jax.numpy.float32, crazyflie.constants(task.drone, {}))
     push = jax.jit(task.apply_action)
     forces = [
         np.asarray(push(world, state, state.rotor_speed)[0].wrench)[1, :3]

@@ -21,6 +21,7 @@ from embodied.errors import EmbodiedError
 from embodied.robot.rotors import GRAVITY
 from embodied.storage.paths import asset
 from tasks.swarm.control.levels import Level
+from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, RADIUS, Preset
 from tasks.swarm.dynamics.drones import still as still_drones
 from tasks.swarm.dynamics.robots import MODEL, drone_robot
@@ -95,7 +96,8 @@ def test_what_turns_less_readily_starts_calmer_and_higher(firefly: str, tmp_path
 
 def test_the_crazyflie_by_name_or_by_file_is_the_default() -> None:
     for robot in ("crazyflie", str(asset(MODEL))):
-        for task in (Hover(HoverConfig(robot=robot)), Trajectory(TrajectoryConfig(robot=robot, effects=("ground",)))):
+        near_floor = TrajectoryConfig(robot=robot, effects=(Effect.GROUND,))
+        for task in (Hover(HoverConfig(robot=robot)), Trajectory(near_floor)):
             assert task.drone is CRAZYFLIES[Preset.P250]
             assert (task.robot.name, task.robot.radius) == ("crazyflie", RADIUS)
     assert drone_robot("crazyflie", Preset.B500).drone is CRAZYFLIES[Preset.B500]

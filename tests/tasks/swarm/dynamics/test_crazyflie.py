@@ -61,7 +61,7 @@ def test_equal_rotors_at_hover_thrust_carry_the_weight_without_turning(drone: Mu
 def test_one_rotor_turns_the_body_as_lever_cross_force_says(drone: Multirotor, rotor: int) -> None:
     speed = jnp.zeros(4).at[rotor].set(20_000.0)
     force, torque = drone.wrench(speed)
-    np.testing.assert_allclose(force, [0.0, 0.0, thrust_of(drone, np.array(20_000.0))], rtol=1e-5)
+    np.testing.assert_allclose(force, [0.0, 0.0, float(thrust_of(drone, np.array(20_000.0)))], rtol=1e-5)
     np.testing.assert_array_equal(np.sign(drone.position[rotor, :2]), CORNERS[rotor])
     expected = np.cross(drone.position[rotor], force)
     reaction = drone.torque[0] * 20_000.0 + drone.torque[1] * 20_000.0**2
