@@ -32,7 +32,7 @@ class DroneRobot:
     """The model file's, without its ending."""
     drone: Multirotor
     xml: str
-    """MJCF of the robot alone, its body called `BODY`, which has neither sensors of rotors nor actuators."""
+    """MJCF of the robot alone, its body called `BODY`, without actuators."""
     radius: float
     """m, of the sphere around it."""
 

@@ -67,9 +67,9 @@ class HoverConfig(Bounded):
     """Options of `swarm/hover`."""
 
     preset: Preset = Preset.P250
-    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    """Constants of the Crazyflie: identified ones (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
     robot: RobotPath = ""
-    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/your_robot.md)."""
+    """Name of a robot, or MJCF or URDF file of a multirotor (see docs/your_robot.md); by default the Crazyflie."""
     start_distance: float = 1.0
     """m, the start lies at most this far from the target."""
     start_tilt: float = 90.0
@@ -154,7 +154,7 @@ class Hover(Task[TaskState]):
     Action: per rotor, -1 idles, 0 hovers, +1 gives full thrust (piecewise linear in thrust). The policy sees the
     world from the body's frame, so it is the same for every heading, and heading is not controlled.
 
-    For a user's robot, 0 is a rotor's thrust when all hold the weight level. Distances, speeds and success are the
+    For other robots, 0 is a rotor's thrust when all hold the weight level. Distances, speeds and success are the
     Crazyflie's. A robot that turns less readily spins slower at the start, by the root of the angular accelerations,
     and its target is higher, by what it falls further until it is upright.
 

@@ -46,7 +46,7 @@ class TrajectoryConfig(WaypointConfig):
     agents: int = 1
     """Number of drones, each on a path of its own."""
     robot: RobotPath = ""
-    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/your_robot.md)."""
+    """Name of a robot, or MJCF or URDF file of a multirotor (see docs/your_robot.md); by default the Crazyflie."""
     level: Level = Level.RATES
     """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     path: Path = Path.RANDOM

@@ -52,7 +52,7 @@ class DroneTeamConfig(Bounded):
     agents: Annotated[int, at_least(1)] = 8
     """Number of drones."""
     preset: Preset = Preset.P250
-    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    """Constants of the Crazyflie: identified ones (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
     effects: tuple[Effect, ...] = (Effect.DRAG,)
     """Effects besides the rotors: drag, ground, downwash, wind, battery."""
     mode: str | None = None
