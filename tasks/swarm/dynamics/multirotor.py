@@ -146,20 +146,32 @@ class Multirotor:
         levers = np.cross(self.position, self.axis)
         longest = np.abs(levers).max()  # taken out of the sum, which is then exact where all levers are equal
         turns = zip((levers / longest).T, (-self.spin[:, None] * self.axis).T, strict=True)
-        torque = _stacked([float(longest) * _sum(push, thrusts) + _sum(turn, reactions) for push, turn in turns])
+        torque = [(_sum(push, thrusts, float(longest)), _sum(turn, reactions)) for push, turn in turns]
         if (self.axis == self.axis[0]).all():
-            total: Any = sum(thrusts)
-            return total[..., None] * self.axis[0], torque
-        return _stacked([_sum(axis, thrusts) for axis in self.axis.T]), torque
+            total: Any = _sum(np.ones(self.count), thrusts)
+            return total[..., None] * self.axis[0], _stacked(torque, thrusts[0])
+        return _stacked([(_sum(axis, thrusts),) for axis in self.axis.T], thrusts[0]), _stacked(torque, thrusts[0])
 
 
-def _sum(weights: np.ndarray, numbers: Sequence[Array]) -> Any:
-    """(...) sum of weights (n,) times n numbers (...), but for those of weight zero: in full precision everywhere."""
-    return sum(weight * number for weight, number in zip(weights.tolist(), numbers, strict=True) if weight)
+def _sum(weights: np.ndarray, numbers: Sequence[Array], factor: float = 1.0) -> Array | None:
+    """(...) sum of weights (n,) times n numbers (...), times a factor; None where all weights are zero.
+
+    Weights of 1 and -1 only add and subtract, so that equal rotors are rounded as in a formula written out.
+    """
+    total = None
+    for weight, number in zip(weights.tolist(), numbers, strict=True):
+        term = number if abs(weight) == 1 else abs(weight) * number
+        if weight > 0:
+            total = term if total is None else total + term
+        elif weight < 0:
+            total = -term if total is None else total - term
+    return total if total is None or factor == 1 else factor * total
 
 
-def _stacked(components: Sequence[Any]) -> Array:
-    return jnp.stack(jnp.broadcast_arrays(*components), axis=-1)
+def _stacked(components: Sequence[tuple[Array | None, ...]], like: Array) -> Array:
+    """(..., k) sums of what each of k components has; zeros as `like` (...) where it has nothing."""
+    sums = [[part for part in parts if part is not None] or [jnp.zeros_like(like)] for parts in components]
+    return jnp.stack([sum(parts[1:], start=parts[0]) for parts in sums], axis=-1)
 
 
 def speed_for_thrust(drone: Multirotor, thrust: Any, xp: Any = jnp) -> Any:
