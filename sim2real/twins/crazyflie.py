@@ -34,10 +34,9 @@ from sim2real.identification.calibration import Calibration
 from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter
 from sim2real.identification.simulate import Output, Windows, value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Log
-from tasks.swarm.dynamics import multirotor
 from tasks.swarm.dynamics.aerodynamics import RADIANS_PER_SECOND
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
-from tasks.swarm.dynamics.multirotor import Multirotor, speed_for_thrust
+from tasks.swarm.dynamics.multirotor import Multirotor, body_drag, rotate, rotor_lag, speed_for_thrust
 
 PRESET = Preset.P250  # the drone in the MJCF
 ROTORS = ("rotor1", "rotor2", "rotor3", "rotor4")
@@ -109,8 +108,7 @@ class DroneTwin:
 
     def drone_of(self, values: Any) -> Multirotor:
         """The constants with one vector of values (p,), which may be traced."""
-        named = {p.kind: values[i] for i, p in enumerate(self.parameters)}
-        return changed(self.drone, named)
+        return changed(self.drone, {p.kind: values[i] for i, p in enumerate(self.parameters)})
 
     def simulate(self, values: np.ndarray, starts: np.ndarray, windows: Windows) -> tuple[np.ndarray, ...]:
         """See `Twin.simulate`: flights side by side, in double precision, some vectors at once."""
@@ -181,7 +179,7 @@ def _spin(twin: DroneTwin, values: jax.Array, command: jax.Array) -> jax.Array:
 
     def one(vector: jax.Array, wanted: jax.Array) -> jax.Array:
         drone = twin.drone_of(vector)
-        lag = exact_lag if twin.exact else multirotor.rotor_lag
+        lag = exact_lag if twin.exact else rotor_lag
 
         def step(speed: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
             speed = lag(drone, speed, target, twin.timestep)
@@ -252,14 +250,13 @@ def exactly_advanced(drone: Multirotor, propeller: Any, state: jax.Array, speeds
 def _forces(drone: Multirotor, quat: Any, vel: Any, spin: Any, speed: Any) -> tuple[jax.Array, jax.Array]:
     """Acceleration (3,) m/s^2 in the world, and torque (3,) N m in the body with what turning does to it."""
     thrust, torque = drone.wrench(speed)
-    force = thrust + multirotor.body_drag(drone, quat, vel)
-    weight = jnp.array([0.0, 0.0, GRAVITY])
+    force = thrust + body_drag(drone, quat, vel)
     torque = torque - jnp.cross(spin, jnp.asarray(drone.inertia) * spin)
-    return multirotor.rotate(quat, force) / drone.mass - weight, torque
+    return rotate(quat, force) / drone.mass - jnp.array([0.0, 0.0, GRAVITY]), torque
 
 
 def exact_lag(drone: Multirotor, speed: jax.Array, command: jax.Array, dt: float) -> jax.Array:
-    """`multirotor.rotor_lag` in closed form, (4,) rpm: the command is a fixed point of its Riccati equation.
+    """`rotor_lag` in closed form, (4,) rpm: the command is a fixed point of its Riccati equation.
 
     With the error e = command - speed, e' = -(a + 2 b command) e + b e^2, which is linear in 1 / e.
     """
