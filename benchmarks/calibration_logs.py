@@ -1,7 +1,7 @@
 """Logs of robots with hidden parameters, for `benchmarks.calibration` and the tests of calibration.
 
 A joint robot is stepped by plain `mj_step` with the delay as a shift of the command's clock, a drone by the functions
-of `tasks.swarm.dynamics.quadrotor` under a controller that knows the truth: none of it is of `identification.simulate`.
+of `tasks.swarm.dynamics` under a controller that knows the truth: none of it is of `identification.simulate`.
 """
 
 import dataclasses
@@ -18,12 +18,13 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from embodied.robot.rotors import GRAVITY
 from sim2real.identification.parameters import Kind, Parameter
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie
 from sim2real.twins.crazyflie import DroneTwin
 from sim2real.twins.joints import JointTwin
-from tasks.swarm.dynamics import quadrotor
+from tasks.swarm.dynamics import multirotor
 
 DELAY = (0.008, 0.012)  # s: 10 ms, not quite
 REMEMBERED = 8  # commands to a drone that are kept until they act
@@ -241,24 +242,22 @@ def _flight(twin: DroneTwin, values: Array, sway: Array, late: Array, hold: int)
     """States (steps, 13) before each step and the commands (steps, 4) rpm in force, before their delay."""
     mix = jnp.array([[-1.0, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]])
     drone, propeller = twin.drone_of(values), values[twin.row(Kind.PROPELLER_INERTIA)]
-    weight = drone.mass * quadrotor.GRAVITY
+    weight = drone.mass * GRAVITY
     whole = jnp.floor(late).astype(int)
     part = late - whole
 
     def control(state: Array, ask: Array) -> Array:
         pos, quat, vel, spin = state[:3], state[3:7], state[7:10], state[10:]
-        up = quadrotor.rotate(quat, jnp.array([0.0, 0.0, 1.0]))
+        up = multirotor.rotate(quat, jnp.array([0.0, 0.0, 1.0]))
         wanted = jnp.clip(1.5 * (ask[:3] - pos) - 2.0 * vel, -4.0, 4.0)
-        axis = wanted + jnp.array([0.0, 0.0, quadrotor.GRAVITY])
-        lean = quadrotor.rotate_inverse(quat, jnp.cross(up, axis / jnp.linalg.norm(axis)))
+        axis = wanted + jnp.array([0.0, 0.0, GRAVITY])
+        lean = multirotor.rotate_inverse(quat, jnp.cross(up, axis / jnp.linalg.norm(axis)))
         yaw = 2 * (quat[0] * quat[3] + quat[1] * quat[2])
         turn = jnp.concatenate([70.0 * lean[:2], -8.0 * yaw[None]]) - jnp.array([14.0, 14.0, 6.0]) * spin
         moment = turn * jnp.asarray(drone.inertia)
-        reach = jnp.array([drone.lever, drone.lever, 0.006]) * 4  # m, torque by thrust of a rotor
-        thrust = weight / 4 * (axis @ up / quadrotor.GRAVITY + ask[6]) + mix.T @ (
-            moment / reach + weight / 4 * ask[3:6]
-        )
-        return quadrotor.speed_for_thrust(drone, jnp.clip(thrust, 0.05 * weight, 0.6 * weight))
+        reach = jnp.array([*drone.position[3, :2], 0.006]) * 4  # m, torque by thrust of a rotor
+        thrust = weight / 4 * (axis @ up / GRAVITY + ask[6]) + mix.T @ (moment / reach + weight / 4 * ask[3:6])
+        return multirotor.speed_for_thrust(drone, jnp.clip(thrust, 0.05 * weight, 0.6 * weight))
 
     def step(carry: Any, row: Any) -> tuple[Any, tuple[Array, Array]]:
         state, held, speed = carry
@@ -276,7 +275,7 @@ def _flight(twin: DroneTwin, values: Array, sway: Array, late: Array, hold: int)
         state_after = crazyflie.exactly_advanced(drone, propeller, state, jnp.stack([speed, after]), twin.timestep)
         return (state_after, past, after), (state, command)
 
-    hover = quadrotor.speed_for_thrust(drone, jnp.full(4, weight / 4))
+    hover = multirotor.speed_for_thrust(drone, jnp.full(4, weight / 4))
     start = jnp.zeros(13).at[3].set(1.0)
     carry = (start, jnp.tile(hover, (REMEMBERED, 1)), hover)
     return jax.lax.scan(step, carry, (jnp.arange(len(sway)), sway))[1]

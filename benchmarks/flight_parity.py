@@ -40,7 +40,7 @@ LOW = 0.1  # m, height at the start: as near to the floor as the drones' spheres
 APART = 3.0  # m between drones, so that they never meet: `rigid` knows no contact
 HEADING = 0.7  # rad from one drone's heading to the next one's
 
-# How each rotor's thrust turns the body about its x, y and z axis, see `tasks.swarm.dynamics.quadrotor.rotor_wrench`.
+# How each rotor's thrust turns the body about its x, y and z axis, see `tasks.swarm.dynamics.crazyflie`.
 MIX = np.array([[-1.0, -1.0, 1.0, 1.0], [-1.0, 1.0, 1.0, -1.0], [-1.0, 1.0, -1.0, 1.0]])
 CLIMB = 0.1  # action at which all rotors stay above hover while they sway, where thrust is linear in it
 SWAY = (0.008, -0.006, 0.03)  # action about x, y and z: tilts of 11 degrees, a way of 1 m, a third of a turn

@@ -17,11 +17,12 @@ import numpy as np
 from benchmarks import calibration_logs as logs
 from embodied.core.world import Control, ResetState
 from embodied.engines.pybullet.engine import PybulletEngine
+from embodied.robot.rotors import GRAVITY
 from sim2real.identification.parameters import Kind
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins.crazyflie import DroneTwin
 from sim2real.twins.joints import JointTwin
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
+from tasks.swarm.dynamics.multirotor import Multirotor
 
 LOST = 0.05  # share of commands that do not arrive
 LEG_STEP = 1e-4  # s
@@ -145,7 +146,7 @@ MIX = np.array([[-1.0, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]])
 RPM = 2 * np.pi / 60  # rad/s
 
 
-def _advanced(drone: Quadrotor, propeller: float, state: np.ndarray, command: np.ndarray) -> np.ndarray:
+def _advanced(drone: Multirotor, propeller: float, state: np.ndarray, command: np.ndarray) -> np.ndarray:
     """A state (17,) of body and rotors (rpm) after one step of the classical Runge-Kutta method."""
     rate = lambda at: _derivative(drone, propeller, at, command)  # noqa: E731
     first = rate(state)
@@ -157,7 +158,7 @@ def _advanced(drone: Quadrotor, propeller: float, state: np.ndarray, command: np
     return after
 
 
-def _derivative(drone: Quadrotor, propeller: float, state: np.ndarray, command: np.ndarray) -> np.ndarray:
+def _derivative(drone: Multirotor, propeller: float, state: np.ndarray, command: np.ndarray) -> np.ndarray:
     """Of position, quaternion (wxyz), velocity in the world, turning rate in the body, rotor speeds.
 
     A propeller that speeds up pushes the body the other way, and the propellers' spin resists turning: the torque is
@@ -178,7 +179,8 @@ def _derivative(drone: Quadrotor, propeller: float, state: np.ndarray, command: 
     thrust = drone.thrust[0] * speed + drone.thrust[1] * speed**2
     reaction = drone.torque[0] * speed + drone.torque[1] * speed**2
     momentum, pushed = -propeller * RPM * (MIX[2] @ speed), -propeller * RPM * (MIX[2] @ faster)
-    torque = np.array([drone.lever * (MIX[0] @ thrust), drone.lever * (MIX[1] @ thrust), MIX[2] @ reaction])
+    lever = drone.position[3, 0]
+    torque = np.array([lever * (MIX[0] @ thrust), lever * (MIX[1] @ thrust), MIX[2] @ reaction])
     torque -= np.array([spin[1] * momentum, -spin[0] * momentum, pushed])
     inertia = np.asarray(drone.inertia)
     force = np.array([0.0, 0.0, thrust.sum()]) - np.asarray(drone.drag) * (turn.T @ vel)
@@ -192,12 +194,12 @@ def _derivative(drone: Quadrotor, propeller: float, state: np.ndarray, command: 
     ])  # fmt: skip
 
 
-def _speed_for(drone: Quadrotor, thrust: np.ndarray) -> np.ndarray:
+def _speed_for(drone: Multirotor, thrust: np.ndarray) -> np.ndarray:
     linear, square = drone.thrust
     return (-linear + np.sqrt(linear**2 + 4 * square * thrust)) / (2 * square)
 
 
-def _control(drone: Quadrotor, state: np.ndarray, ask: np.ndarray) -> np.ndarray:
+def _control(drone: Multirotor, state: np.ndarray, ask: np.ndarray) -> np.ndarray:
     """(4,) rpm that bring the drone to a point `ask[:3]` m, with extra thrusts `ask[3:]` of hover's."""
     w, x, y, z = state[3:7]
     vel, spin = state[7:10], state[10:13]
@@ -208,7 +210,7 @@ def _control(drone: Quadrotor, state: np.ndarray, ask: np.ndarray) -> np.ndarray
     mujoco.mju_rotVecQuat(lean, tilt, np.array([w, -x, -y, -z]))
     turn = np.array([70.0 * lean[0], 70.0 * lean[1], -16.0 * (w * z + x * y)]) - np.array([14.0, 14.0, 6.0]) * spin
     weight = drone.mass * GRAVITY
-    reach = np.array([drone.lever, drone.lever, 0.006]) * 4  # m, torque by thrust of a rotor
+    reach = np.array([*drone.position[3, :2], 0.006]) * 4  # m, torque by thrust of a rotor
     share = turn * np.asarray(drone.inertia) / reach + weight / 4 * ask[3:6]
     thrust = weight / 4 * (axis @ up / GRAVITY + ask[6]) + MIX.T @ share
     return _speed_for(drone, np.clip(thrust, 0.05 * weight, 0.6 * weight))

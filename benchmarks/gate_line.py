@@ -26,25 +26,19 @@ from scipy.optimize import minimize
 import embodied
 from embodied.env.env import Env
 from embodied.math.rotations import quat_from_yaw, quat_integrate, quat_rotate
+from embodied.robot.rotors import GRAVITY
 from policies.training.loading import load_policy
 from tasks.swarm.control.levels import RATE, YAW_RATE, thrust_from_action
-from tasks.swarm.dynamics.drones import RADIUS
-from tasks.swarm.dynamics.quadrotor import (
-    GRAVITY,
-    QUADROTORS,
-    UP,
-    Preset,
-    body_drag,
-    rotor_lag,
-    speed_for_thrust,
-)
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, RADIUS, Preset
+from tasks.swarm.dynamics.multirotor import body_drag, rotor_lag, speed_for_thrust
 from tasks.swarm.team.gates import OPENING, in_gate
 
 NODES = 10  # commands that are constant in turn, between two gates
 PARTS = 4  # integration steps of each
 FASTEST = 0.05  # s, least time between two gates
 TASK = "swarm/gate-race"
-DRONE = QUADROTORS[Preset.P250]
+DRONE = CRAZYFLIES[Preset.P250]
+UP = np.array([0.0, 0.0, 1.0], np.float32)  # body axes
 Motion = tuple[Array, Array, Array, Array]
 """Position (3,) m, velocity (3,) m/s, orientation (4,) wxyz, speed of the rotors () rpm."""
 

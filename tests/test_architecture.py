@@ -104,7 +104,7 @@ FINDS = {
     "the sensors and servos that tasks read": ("embodied/robot/standard.py", "standard_model"),
     "settings by a joint's role": ("tasks/locomotion/robots.py", "BIPED_POSE"),
     "the observation noise of Go1": ("tasks/locomotion/legged.py", "Noise"),
-    "the Crazyflie's drag": ("tasks/swarm/dynamics/quadrotor.py", "QUADROTORS"),
+    "the Crazyflie's drag": ("tasks/swarm/dynamics/crazyflie.py", "CRAZYFLIES"),
     "how a camera image becomes an observation": ("embodied/rendering/cameras.py", "CameraObserver"),
     "the ONNX writer": ("sim2real/graphs/to_onnx.py", "build"),
     "the safety chain": ("sim2real/deployment/safety.py", "Safety"),

@@ -29,7 +29,6 @@ from sim2real.twins import crazyflie
 from tasks.locomotion.legged import LeggedTask
 from tasks.manipulation.common.tabletop import Tabletop
 from tasks.manipulation.track_pose import PANDA, TrackPose
-from tasks.swarm.dynamics.quadrotor import Quadrotor
 from tasks.swarm.single.hover import Hover
 
 
@@ -196,25 +195,25 @@ class CalibratedHover(Calibrated):
     robot_name = "crazyflie"
 
     def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
-        if task.config.robot:
+        hover: Any = task.unwrapped
+        if not hover.drone.crazyflie:
             raise CalibrationError(f"robot {task.config.robot}: calibrations are of the Crazyflie {crazyflie.PRESET}")
         if task.config.preset is not crazyflie.PRESET:
             raise CalibrationError(f"preset {task.config.preset}: calibrations are of {crazyflie.PRESET}")
         super().__init__(task, calibration, width)
 
-    def drone_of(self, values: Array) -> Quadrotor:
+    def constants(self, values: Array) -> dict[str, Any]:
         kinds = [estimate.parameter.kind for estimate in self.calibration.estimates]
-        return crazyflie.changed(self.drone, {kind: values[i] for i, kind in enumerate(kinds)})
+        return crazyflie.constants(self.drone, {kind: values[i] for i, kind in enumerate(kinds)})
 
     def parameters(self, values: Array, state: Any) -> dict[str, Any]:
-        drone = dataclasses.asdict(self.drone_of(values))
-        constants = jax.tree.map(lambda number: jnp.asarray(number, jnp.float32), drone)
+        constants = jax.tree.map(lambda number: jnp.asarray(number, jnp.float32), self.constants(values))
         return {"constants": constants, "latency": self.delay(values)}
 
     def fields(self, values: Array, own: Mapping[str, Array]) -> dict[str, Array]:
-        drone, body = self.drone_of(values), self.model.body("cf").id
-        mass = jnp.asarray(self.model.body_mass, jnp.float32).at[body].set(drone.mass)
-        inertia = jnp.asarray(self.model.body_inertia, jnp.float32).at[body].set(jnp.stack(drone.inertia))
+        drone, body = self.constants(values), self.model.body("cf").id
+        mass = jnp.asarray(self.model.body_mass, jnp.float32).at[body].set(drone["mass"])
+        inertia = jnp.asarray(self.model.body_inertia, jnp.float32).at[body].set(jnp.stack(drone["inertia"]))
         return {**own, "body_mass": mass, "body_inertia": inertia}
 
 

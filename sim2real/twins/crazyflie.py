@@ -1,4 +1,4 @@
-"""The Crazyflie in flight, by the dynamics that training simulates: `tasks.swarm.dynamics.quadrotor`.
+"""The Crazyflie in flight, by the dynamics that training simulates: `tasks.swarm.dynamics.multirotor`.
 
 Forces, moments of inertia and mass share one scale that no motion shows: weigh the drone, and state its mass with
 `--known drone_mass 0.0331`. Without that, the mass keeps its nominal value, all forces are relative to it, and none of
@@ -28,13 +28,15 @@ import numpy as np
 from embodied.engines.sensors import multiply
 from embodied.errors import listing
 from embodied.math.rotations import quat_from_rotation_vector, quat_multiply
+from embodied.robot.rotors import GRAVITY
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.parameters import COMMANDS, CalibrationError, Kind, Parameter
 from sim2real.identification.simulate import Output, Windows, value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Log
-from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset, Quadrotor
+from tasks.swarm.dynamics.aerodynamics import RADIANS_PER_SECOND
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.multirotor import Multirotor, body_drag, rotate, rotor_lag, speed_for_thrust
 
 PRESET = Preset.P250  # the drone in the MJCF
 ROTORS = ("rotor1", "rotor2", "rotor3", "rotor4")
@@ -46,9 +48,6 @@ OPTIONAL = ("linvel",)
 PROPELLER_INERTIA = 26.97e-9
 """kg m^2, stock propellers of the Crazyflie 2.1+: `prop_inertia` of cf2x_P250 in drone-models (utiasDSL).
 Training leaves it out: logs have it, the tasks' drone has not."""
-RPM = 2 * np.pi / 60  # rad/s
-SPIN = np.array([1.0, -1.0, 1.0, -1.0])
-"""Sense in which rotors 1 to 4 turn about the body's z; the body is driven the other way (`quadrotor.rotor_wrench`)."""
 SLOWEST = 1e-6  # 1/s
 TOGETHER = 8  # vectors in a compiled simulation: always as many, so that it is compiled once
 
@@ -58,7 +57,7 @@ class DroneTwin:
     """One drone. A start is position (m), orientation (wxyz), velocity (m/s, world) and turning rate (rad/s, body)."""
 
     name: str
-    drone: Quadrotor
+    drone: Multirotor
     """Nominal constants."""
     parameters: tuple[Parameter, ...]
     outputs: tuple[Output, ...]
@@ -107,10 +106,9 @@ class DroneTwin:
         """Index of a parameter."""
         return next(i for i, parameter in enumerate(self.parameters) if parameter.kind is kind)
 
-    def drone_of(self, values: Any) -> Quadrotor:
+    def drone_of(self, values: Any) -> Multirotor:
         """The constants with one vector of values (p,), which may be traced."""
-        named = {p.kind: values[i] for i, p in enumerate(self.parameters)}
-        return changed(self.drone, named)
+        return changed(self.drone, {p.kind: values[i] for i, p in enumerate(self.parameters)})
 
     def simulate(self, values: np.ndarray, starts: np.ndarray, windows: Windows) -> tuple[np.ndarray, ...]:
         """See `Twin.simulate`: flights side by side, in double precision, some vectors at once."""
@@ -128,7 +126,7 @@ class DroneTwin:
         command = windows.command
         if self.unit == "N":
             with jax.enable_x64(True):
-                rpm = quadrotor.speed_for_thrust(self.drone, jnp.asarray(command.values))
+                rpm = speed_for_thrust(self.drone, jnp.asarray(command.values))
             command = dataclasses.replace(command, values=np.asarray(rpm), unit="rpm")
         end = windows.begin[-1] + windows.steps * self.timestep
         steps = int(np.ceil((end - command.time[0]) / self.timestep)) + 1
@@ -143,18 +141,21 @@ class DroneTwin:
         return (1 - part) * speeds[:, low] + part * speeds[:, low + 1]
 
 
-def changed(drone: Quadrotor, values: Mapping[Kind, Any]) -> Quadrotor:
-    """`drone` with calibrated values; kinds that are missing keep theirs, those of other things are ignored."""
+def changed(drone: Multirotor, values: Mapping[Kind, Any]) -> Multirotor:
+    """`drone` with calibrated values."""
+    return dataclasses.replace(drone, **constants(drone, values))
+
+
+def constants(drone: Multirotor, values: Mapping[Kind, Any]) -> dict[str, Any]:
+    """Fields of `drone` by calibrated values; kinds that are missing keep theirs, those of other things are ignored."""
     value = lambda kind, default=1.0: values.get(kind, default)  # noqa: E731
-    hover = float(np.sqrt(drone.thrust[0] ** 2 + drone.thrust[1] * drone.mass * quadrotor.GRAVITY) - drone.thrust[0])
-    hover /= 2 * drone.thrust[1]
+    hover = float(speed_for_thrust(drone, drone.hover_thrust, np))
     # The share that leaves the linear part of the curve goes to the square one, so that both give the same at hover.
     linear = drone.thrust[0] * value(Kind.THRUST_SHAPE)
     square = drone.thrust[1] + (drone.thrust[0] - linear) / hover
     scaled = lambda numbers, factor: None if numbers is None else tuple(n * factor for n in numbers)  # noqa: E731
     drag = value(Kind.DRAG_XY, drone.drag[0])
-    return dataclasses.replace(
-        drone,
+    return dict(
         mass=value(Kind.DRONE_MASS, drone.mass),
         inertia=scaled(drone.inertia, value(Kind.DRONE_INERTIA)),
         thrust=scaled((linear, square), value(Kind.THRUST)),
@@ -165,11 +166,11 @@ def changed(drone: Quadrotor, values: Mapping[Kind, Any]) -> Quadrotor:
     )
 
 
-def calibrated(result: Calibration) -> Quadrotor:
+def calibrated(result: Calibration) -> Multirotor:
     """The constants of a calibrated drone, for `tasks.swarm`; its delay is in `result["delay"]`."""
     if result.robot != "crazyflie":
         raise CalibrationError(f"the calibration is of a {result.robot}; expected a crazyflie")
-    return changed(QUADROTORS[PRESET], {estimate.parameter.kind: estimate.value for estimate in result.estimates})
+    return changed(CRAZYFLIES[PRESET], {estimate.parameter.kind: estimate.value for estimate in result.estimates})
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -178,7 +179,7 @@ def _spin(twin: DroneTwin, values: jax.Array, command: jax.Array) -> jax.Array:
 
     def one(vector: jax.Array, wanted: jax.Array) -> jax.Array:
         drone = twin.drone_of(vector)
-        lag = exact_lag if twin.exact else quadrotor.rotor_lag
+        lag = exact_lag if twin.exact else rotor_lag
 
         def step(speed: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
             speed = lag(drone, speed, target, twin.timestep)
@@ -211,7 +212,7 @@ def _fly(twin: DroneTwin, values: jax.Array, starts: jax.Array, speeds: jax.Arra
     return {name: track[..., part] for name, part in parts.items()}
 
 
-def advanced(drone: Quadrotor, state: jax.Array, speed: jax.Array, dt: float) -> jax.Array:
+def advanced(drone: Multirotor, state: jax.Array, speed: jax.Array, dt: float) -> jax.Array:
     """A state (13,) after `dt` s with rotors at `speed` (4,) rpm, by semi-implicit Euler as the engine `rigid`."""
     pos, quat, vel, spin = state[:3], state[3:7], state[7:10], state[10:]
     force, torque = _forces(drone, quat, vel, spin, speed)
@@ -221,18 +222,18 @@ def advanced(drone: Quadrotor, state: jax.Array, speed: jax.Array, dt: float) ->
     return jnp.concatenate([pos + dt * vel, quat / jnp.linalg.norm(quat), vel, spin])
 
 
-def exactly_advanced(drone: Quadrotor, propeller: Any, state: jax.Array, speeds: jax.Array, dt: float) -> jax.Array:
+def exactly_advanced(drone: Multirotor, propeller: Any, state: jax.Array, speeds: jax.Array, dt: float) -> jax.Array:
     """A state (13,) after `dt` s, by the classical Runge-Kutta method.
 
     Rotors go evenly from `speeds[0]` (4,) to `speeds[1]` rpm. Their propellers, of `propeller` kg m^2 each, act by
     minus the rate of change of their angular momentum in the world.
     """
-    pushed = -propeller * RPM * jnp.dot(SPIN, speeds[1] - speeds[0]) / dt
+    pushed = -propeller * RADIANS_PER_SECOND * jnp.dot(drone.spin, speeds[1] - speeds[0]) / dt
 
     def rate(at: jax.Array, speed: jax.Array) -> jax.Array:
         quat, vel, spin = at[3:7], at[7:10], at[10:]
         force, torque = _forces(drone, quat, vel, spin, speed)
-        momentum = propeller * RPM * jnp.dot(SPIN, speed)
+        momentum = propeller * RADIANS_PER_SECOND * jnp.dot(drone.spin, speed)
         torque = torque + jnp.stack([-spin[1] * momentum, spin[0] * momentum, pushed])
         turn = quat_multiply(quat, jnp.concatenate([jnp.zeros(1), spin / 2]))
         return jnp.concatenate([vel, turn, force, torque / jnp.asarray(drone.inertia)])
@@ -246,17 +247,16 @@ def exactly_advanced(drone: Quadrotor, propeller: Any, state: jax.Array, speeds:
     return after.at[3:7].divide(jnp.linalg.norm(after[3:7]))
 
 
-def _forces(drone: Quadrotor, quat: Any, vel: Any, spin: Any, speed: Any) -> tuple[jax.Array, jax.Array]:
+def _forces(drone: Multirotor, quat: Any, vel: Any, spin: Any, speed: Any) -> tuple[jax.Array, jax.Array]:
     """Acceleration (3,) m/s^2 in the world, and torque (3,) N m in the body with what turning does to it."""
-    thrust, torque = quadrotor.rotor_wrench(drone, speed)
-    force = thrust * jnp.array([0.0, 0.0, 1.0]) + quadrotor.body_drag(drone, quat, vel)
-    weight = jnp.array([0.0, 0.0, quadrotor.GRAVITY])
+    thrust, torque = drone.wrench(speed)
+    force = thrust + body_drag(drone, quat, vel)
     torque = torque - jnp.cross(spin, jnp.asarray(drone.inertia) * spin)
-    return quadrotor.rotate(quat, force) / drone.mass - weight, torque
+    return rotate(quat, force) / drone.mass - jnp.array([0.0, 0.0, GRAVITY]), torque
 
 
-def exact_lag(drone: Quadrotor, speed: jax.Array, command: jax.Array, dt: float) -> jax.Array:
-    """`quadrotor.rotor_lag` in closed form, (4,) rpm: the command is a fixed point of its Riccati equation.
+def exact_lag(drone: Multirotor, speed: jax.Array, command: jax.Array, dt: float) -> jax.Array:
+    """`rotor_lag` in closed form, (4,) rpm: the command is a fixed point of its Riccati equation.
 
     With the error e = command - speed, e' = -(a + 2 b command) e + b e^2, which is linear in 1 / e.
     """
@@ -282,11 +282,11 @@ def twin(log: Log) -> DroneTwin:
         for name, accuracy in ACCURACIES.items()
         if name in log
     )
-    drone = QUADROTORS[PRESET]
+    drone = CRAZYFLIES[PRESET]
     return DroneTwin("crazyflie", drone, parameters(drone), outputs, unit)
 
 
-def parameters(drone: Quadrotor) -> tuple[Parameter, ...]:
+def parameters(drone: Multirotor) -> tuple[Parameter, ...]:
     """Mass, known from a scale; then what shows in flight."""
     mass, drag, propeller = drone.mass, drone.drag, PROPELLER_INERTIA
     factors = (Kind.DRONE_INERTIA, Kind.THRUST, Kind.TORQUE, Kind.SPEED_UP, Kind.SPEED_DOWN)

@@ -24,7 +24,7 @@ from sim2real.graphs.control import FirstTrace
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
-from tasks.swarm.dynamics.quadrotor import Preset
+from tasks.swarm.dynamics.crazyflie import Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import (
     shipped_bundle,

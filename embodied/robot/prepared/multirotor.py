@@ -1,4 +1,4 @@
-"""A user's multirotor prepared for tasks: one free body at its centre of mass, sensors, cameras, no actuators."""
+"""Multirotors prepared for tasks: one free body at its centre of mass, sensors, cameras, no actuators."""
 
 from __future__ import annotations
 

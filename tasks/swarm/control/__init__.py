@@ -72,7 +72,7 @@ def hold(position: Array) -> Setpoint:
 def mix(thrust: Array, roll: Array, pitch: Array, yaw: Array) -> Array:
     """Thrusts (..., 4) N of the rotors from four parts, each (...) N per rotor.
 
-    Through `quadrotor.rotor_wrench` they give a thrust of 4 `thrust`, torques of 4 lever `roll` and 4 lever `pitch`
+    On a Crazyflie (`Multirotor.wrench`) they give a thrust of 4 `thrust`, torques of 4 lever `roll` and 4 lever `pitch`
     and, where the reaction torque is proportional to thrust, a torque of 4 torque/thrust `yaw`.
     """
     parts = zip((thrust, roll, pitch, yaw), SIGNS, strict=True)

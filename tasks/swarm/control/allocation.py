@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor, rotor_wrench, speed_for_thrust
+from embodied.robot.rotors import GRAVITY
+from tasks.swarm.dynamics.multirotor import Each, Multirotor, speed_for_thrust
 
 FULL_RANK = 6  # rotors that push where they like also hold sideways forces at zero
 LEAST = 0.05  # of the largest part at hover: rotors that carry less do not give way for others
@@ -25,19 +25,19 @@ SMALL = 1e-3  # singular values below this part of the largest count as none: th
 class Allocation:
     """Control allocation from a reference quadrotor's rotors to a multirotor's."""
 
-    reference: Quadrotor
+    reference: Multirotor
     """The drone that the controllers are for."""
     inverse: np.ndarray
     """(n, 4) N for each N along z and each N m about x, y and z of the body."""
     scale: np.ndarray
     """(4,) force and torques of the reference -> those that move the multirotor alike."""
-    hover: np.ndarray
-    """(n,) N at hover."""
-    full: np.ndarray
-    """(n,) N at most."""
+    hover: Each
+    """N at hover."""
+    full: Each
+    """N at most."""
 
     @classmethod
-    def of(cls, drone: Multirotor, reference: Quadrotor) -> Allocation:
+    def of(cls, drone: Multirotor, reference: Multirotor) -> Allocation:
         """The allocation of a multirotor: sideways forces are zero if its rotors can control them, else free."""
         weight = drone.mass * GRAVITY
         units = np.repeat([weight, weight * drone.arm], 3)
@@ -59,10 +59,10 @@ class Allocation:
         The largest excess is subtracted from all rotors, in proportion to their share of the weight, so that the drone
         still turns (as the firmware's `powerDistributionCap`).
         """
-        thrust, torque = rotor_wrench(self.reference, speed_for_thrust(self.reference, wanted))
-        command = jnp.concatenate([thrust[..., None], torque], axis=-1) * self.scale
+        force, torque = self.reference.wrench(speed_for_thrust(self.reference, wanted))
+        command = jnp.concatenate([force[..., 2:], torque], axis=-1) * self.scale
         thrusts = jnp.sum(command[..., None, :] * self.inverse, axis=-1)
-        part = self.hover / self.hover.max()
+        part = self.hover / np.max(self.hover)
         lacking = np.where(part > LEAST, 1 / np.maximum(part, LEAST), 0.0).astype(np.float32)
         excess = jnp.max(jnp.maximum(thrusts - self.full, 0.0) * lacking, axis=-1, keepdims=True)
         return jnp.clip(thrusts - excess * part, 0.0, self.full)

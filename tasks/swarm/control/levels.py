@@ -18,12 +18,13 @@ import numpy as np
 from jax import Array
 
 from embodied.errors import EmbodiedError, listing
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control import Motion, Setpoint, mellinger, pid
 from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.control.mellinger import Mellinger
 from tasks.swarm.control.pid import DEGREE, Pid
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Drone, Preset, Quadrotor
 
 # Setpoints for an action of 1. Tilt and speed are the firmware's own limits; the rest is our choice.
 RATE = 360 * DEGREE  # rad/s about body x and y
@@ -46,7 +47,7 @@ class Level(StrEnum):
     """Position, velocity and acceleration, ten numbers, for the Mellinger controller instead of the cascade."""
 
 
-Run = Callable[[Quadrotor, Any, Array, Motion, float], tuple[Array, Any]]
+Run = Callable[[Multirotor, Any, Array, Motion, float], tuple[Array, Any]]
 """Drone, controller's state, setpoint (..., k), motion, s since the last time -> thrusts (..., 4) N, next state."""
 
 
@@ -91,60 +92,59 @@ class LevelSpec:
         command = action * np.asarray(self.scale, np.float32)
         return command.at[..., :3].add(motion.pos) if self.relative else command
 
-    def control(self, state: Any, setpoint: Array, motion: Motion, drone: Drone, dt: float) -> tuple[Array, Any]:
+    def control(self, state: Any, setpoint: Array, motion: Motion, drone: Multirotor, dt: float) -> tuple[Array, Any]:
         """Thrusts (..., rotors) N for a held `setpoint` (..., k), and the state `dt` s after the last time."""
-        if isinstance(drone, Quadrotor):
+        if drone.crazyflie:
             return self.run(drone, state, setpoint, motion, dt)
         if self.run is _rotors:
             return thrust_from_action(drone, setpoint), state
-        assert isinstance(drone, Multirotor)
         thrusts, state = self.run(REFERENCE, state, setpoint, motion, dt)
         return Allocation.of(drone, REFERENCE).thrusts(thrusts), state
 
-    def of(self, drone: Drone) -> LevelSpec:
+    def of(self, drone: Multirotor) -> LevelSpec:
         """The level for a drone with any number of rotors."""
         if self.run is not _rotors or drone.count == self.size:
             return self
         return dataclasses.replace(self, entries=(THRUST,) * drone.count, scale=(1.0,) * drone.count)
 
 
-def thrust_from_action(drone: Drone, action: Array) -> Array:
+def thrust_from_action(drone: Multirotor, action: Array) -> Array:
     """Thrust (...) N per rotor: -1 idles, 0 hovers, +1 gives full thrust, piecewise linear."""
     hover = drone.hover_fraction
     return drone.max_thrust * (hover + jnp.where(action > 0, (1 - hover) * action, hover * action))
 
 
-def _rotors(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _rotors(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     del motion, dt
     return thrust_from_action(drone, setpoint), state
 
 
-def _rates(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _rates(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     thrust = thrust_from_action(drone, setpoint[..., 0])
     return Pid.of(drone).rates(state, thrust, setpoint[..., 1:], motion, dt)
 
 
-def _attitude(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _attitude(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     thrust, roll, pitch, yaw_rate = jnp.unstack(setpoint, axis=-1)
     return Pid.of(drone).attitude(state, thrust_from_action(drone, thrust), roll, pitch, yaw_rate, motion, dt)
 
 
-def _velocity(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _velocity(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     return Pid.of(drone).velocity(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
 
 
-def _position(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _position(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     return Pid.of(drone).position(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
 
 
-def _trajectory(drone: Quadrotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _trajectory(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
     position, velocity, acceleration, yaw_rate = jnp.split(setpoint, [3, 6, 9], axis=-1)
     gains = mellinger.FIRMWARE if drone.speed_up else mellinger.DSL  # without rotor lag the firmware's never settle
     target = Setpoint(position, velocity, acceleration, yaw_rate[..., 0])
     return Mellinger(drone, gains).update(state, target, motion, dt)
 
 
-REFERENCE = QUADROTORS[Preset.P250]  # the Crazyflie whose controllers fly a user's multirotor
+REFERENCE = CRAZYFLIES[Preset.P250]  # the Crazyflie whose controllers fly a user's multirotor
 THRUST, YAW = "thrust, relative", "yaw rate, rad/s"
 LEVELS: dict[Level, LevelSpec] = {
     Level.ROTORS: LevelSpec((THRUST,) * 4, (1.0,) * 4, _rotors),

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
+from tasks.swarm.dynamics.multirotor import Multirotor
 
 Triple = tuple[float, float, float]
 MOMENT = 32000  # actuator units, largest moment (firmware)
@@ -76,7 +77,7 @@ def start(motion: Motion) -> State:
 class Mellinger:
     """The controller for one drone."""
 
-    drone: Quadrotor
+    drone: Multirotor
     """Mass, and the largest thrust that turns the firmware's units into newtons."""
     gains: Gains = FIRMWARE
     """The firmware's numbers."""

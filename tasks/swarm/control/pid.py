@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset, Quadrotor
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.multirotor import Multirotor
 
 DEGREE = math.pi / 180
 Triple = tuple[float, float, float]
@@ -60,12 +62,12 @@ class Gains:
     """Actuator units."""
 
 
-TUNED: dict[Quadrotor, Gains] = {
+TUNED: dict[Multirotor, Gains] = {
     # `platform_defaults_cf21bl.h`; all others fly with those of `platform_defaults_cf2.h`.
-    QUADROTORS[Preset.B500]: Gains(rate_p=(200.0, 200.0, 120.0), rate_i=(400.0, 400.0, 16.7)),
+    CRAZYFLIES[Preset.B500]: Gains(rate_p=(200.0, 200.0, 120.0), rate_i=(400.0, 400.0, 16.7)),
     # gym-pybullet-drones' rotors answer at once. Then the derivative of the rate feeds itself back with a gain of
     # 1.3 per step, which no time step makes stable; without lag there is nothing for it to damp either. Our choice.
-    QUADROTORS[Preset.GPD]: Gains(rate_d=(0.0, 0.0, 0.0)),
+    CRAZYFLIES[Preset.GPD]: Gains(rate_d=(0.0, 0.0, 0.0)),
 }
 
 
@@ -102,13 +104,13 @@ def _vector(values: Triple, factor: float | Triple = 1.0) -> np.ndarray:
 class Pid:
     """The cascade for one drone. Every stage runs those below it, and returns thrusts (..., 4) N and the next state."""
 
-    drone: Quadrotor
+    drone: Multirotor
     """Mass and largest thrust turn the firmware's units into newtons."""
     gains: Gains = dataclasses.field(default_factory=Gains)
     """The firmware's numbers."""
 
     @classmethod
-    def of(cls, drone: Quadrotor) -> Pid:
+    def of(cls, drone: Multirotor) -> Pid:
         """The cascade with the gains that the firmware has for `drone`."""
         return cls(drone, TUNED.get(drone, Gains()))
 

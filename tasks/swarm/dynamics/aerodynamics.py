@@ -17,7 +17,9 @@ import numpy as np
 from jax import Array
 
 from embodied.errors import UnknownNameError
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Drone, Preset, Quadrotor, body_drag, rotate_inverse
+from embodied.robot.rotors import GRAVITY
+from tasks.swarm.dynamics.crazyflie import Preset
+from tasks.swarm.dynamics.multirotor import Multirotor, body_drag, rotate_inverse
 
 
 class Effect(StrEnum):
@@ -105,9 +107,9 @@ def rotor_drag(quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
     return -total * np.asarray(ROTOR_DRAG, np.float32) * rotate_inverse(quat, airvel_w)
 
 
-def drag(drone: Drone, quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
-    """Drag (..., 3) N in the body frame: the drone's own; where a Crazyflie's preset has none, `rotor_drag`."""
-    if any(drone.drag) or not isinstance(drone, Quadrotor):
+def drag(drone: Multirotor, quat: Array, airvel_w: Array, rotor_speed: Array) -> Array:
+    """Drag (..., 3) N in the body frame: `body_drag`; where a Crazyflie's preset has none, `rotor_drag`."""
+    if any(drone.drag) or not drone.crazyflie:
         return body_drag(drone, quat, airvel_w)
     return rotor_drag(quat, airvel_w, rotor_speed)
 
@@ -249,8 +251,8 @@ def battery_update(battery: Battery, used: Array, thrust: Array, dt: float) -> A
     return used + dt * battery_current(battery, thrust)
 
 
-def battery_strength(battery: Battery, drone: Drone, used: Array, thrust: Array) -> Array:
-    """Factor (...) on thrust, for `quadrotor.rotor_wrench`: one for a full battery at hover.
+def battery_strength(battery: Battery, drone: Multirotor, used: Array, thrust: Array) -> Array:
+    """Factor (...) on thrust, for `Multirotor.wrench`: one for a full battery at hover.
 
     A motor's speed at a given duty goes with its voltage, and thrust with the square of the speed. The firmware
     compensates for the battery until duty is full; this is a drone without that compensation.

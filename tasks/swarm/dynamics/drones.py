@@ -11,12 +11,11 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from embodied.core.scenes import compose, load_spec
+from embodied.core.scenes import compose
 from embodied.core.world import World
 from embodied.math.rotations import quat_rotate_inverse
-from tasks.swarm.dynamics.quadrotor import Drone
+from tasks.swarm.dynamics.robots import BODY, DroneRobot
 
-RADIUS = 0.07  # m, of the sphere around a Crazyflie: arm .046 m and propeller .0231 m
 MEMORY, MEMORY_PER_DRONE = 2**22, 2**14  # bytes that MuJoCo works in where nothing is ever in contact
 DETAILED = 48  # drones with all their looks; of more, each is drawn as a disc, or pictures take minutes
 
@@ -129,17 +128,13 @@ def scatter(key: Array, grid: tuple[np.ndarray, np.ndarray], count: int) -> Arra
     return jnp.asarray(centres)[cells] + jnp.asarray(play) * jax.random.uniform(shift, (count, 3), minval=-1.0)
 
 
-def drones_spec(
-    drone: Drone, count: int, contacts: bool, robot: mujoco.MjSpec | None = None, radius: float = RADIUS
-) -> mujoco.MjSpec:
+def drones_spec(robot: DroneRobot, count: int, contacts: bool) -> mujoco.MjSpec:
     """`count` drones over a floor, as bodies `cf0_cf`, `cf1_cf` ..., without sensors.
 
     Args:
-        drone: Source of their mass and inertia.
+        robot: What each of them is.
         count: Number of drones.
         contacts: Whether they push each other and the floor on engines that know contact.
-        robot: Their appearance, a body `cf`; by default Crazyflies.
-        radius: m, of the sphere around each.
     """
     spec = compose("scenes/floor.xml")
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
@@ -147,25 +142,29 @@ def drones_spec(
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         # MuJoCo would reserve room for contacts between all pairs: 6 GB for 2,000 drones.
         spec.memory = MEMORY + MEMORY_PER_DRONE * count
+    part = _part(robot)
     for number in range(count):
-        body = _detailed(spec, number, robot) if count <= DETAILED else _plain(spec, number, radius)
-        body.mass, body.inertia, body.explicitinertial = drone.mass, drone.inertia, True
+        body = _detailed(spec, number, part) if count <= DETAILED else _plain(spec, number, robot.radius)
+        body.mass, body.inertia, body.explicitinertial = robot.drone.mass, robot.drone.inertia, True
         # A sphere meets a sphere at one point; the boxes of the model would meet at eight.
         body.add_geom(
-            name=f"cf{number}_reach", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], mass=0.0, group=3,
+            name=f"cf{number}_reach", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[robot.radius, 0, 0], mass=0.0, group=3,
             contype=2, conaffinity=3, condim=1,
         )  # fmt: skip
     return spec
 
 
-def _detailed(spec: mujoco.MjSpec, number: int, robot: mujoco.MjSpec | None) -> mujoco.MjsBody:
-    """The whole Crazyflie, without its box, or another robot; their sensors go."""
-    part = load_spec("robots/crazyflie/crazyflie.xml") if robot is None else robot.copy()
-    for sensor in list(part.sensors):
-        part.delete(sensor)
-    if robot is None:
-        part.delete(part.geom("cf_collision"))
-    return spec.worldbody.add_frame().attach_body(part.body("cf"), f"cf{number}_", "")
+def _part(robot: DroneRobot) -> mujoco.MjSpec:
+    """The robot without its sensors, and without shapes that collide."""
+    part = mujoco.MjSpec.from_string(robot.xml)
+    for unused in (*part.sensors, *(geom for geom in part.geoms if geom.contype or geom.conaffinity)):
+        part.delete(unused)
+    return part
+
+
+def _detailed(spec: mujoco.MjSpec, number: int, part: mujoco.MjSpec) -> mujoco.MjsBody:
+    """A whole robot."""
+    return spec.worldbody.add_frame().attach_body(part.copy().body(BODY), f"cf{number}_", "")
 
 
 def _plain(spec: mujoco.MjSpec, number: int, radius: float) -> mujoco.MjsBody:

@@ -1,6 +1,6 @@
-"""Flight physics of any multirotor: any number of rotors, anywhere, pushing anywhere; thrust by allocation.
+"""Flight physics of a multirotor: any number of rotors, anywhere, pushing anywhere; one small function per effect.
 
-Rotor speeds are relative to full speed. Functions of `quadrotor` take a `Multirotor` as they take a `Quadrotor`.
+Functions take any leading axes: one drone, the drones of a world. Rotor speeds are in `Multirotor.speed_unit`.
 """
 
 from __future__ import annotations
@@ -8,21 +8,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from scipy.optimize import lsq_linear
 
 from embodied.errors import ModelError
+from embodied.math.rotations import quat_rotate, quat_rotate_inverse
 from embodied.robot import NAME, Airframe
-from tasks.swarm.dynamics.quadrotor import GRAVITY
+from embodied.robot.rotors import GRAVITY
 
 Vector = tuple[float, float, float]
+Each = Any  # one number for all rotors, or (n,) numbers
 FULLEST = 0.9  # of a rotor's largest thrust: with less left at hover, there is nothing to turn with
 MISSING = 0.01  # of the weight, and of the weight times the arm, that hover may lack
 EVEN = 1e-4  # how much an even use of the rotors counts beside hovering at all
 QUICK = 0.01  # s: quicker rotors answer at once, for physics steps of 2 to 4 ms do not resolve their lag
+
+rotate = jnp.vectorize(quat_rotate, signature="(4),(3)->(3)")
+rotate_inverse = jnp.vectorize(quat_rotate_inverse, signature="(4),(3)->(3)")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,21 +45,23 @@ class Multirotor:
     axis: np.ndarray
     """(n, 3) unit vectors along which the rotors push, body frame."""
     spin: np.ndarray
-    """(n,) 1 counter-clockwise seen from where the rotor pushes, -1 clockwise."""
-    max_thrust: np.ndarray
-    """(n,) N."""
-    thrust: tuple[np.ndarray, np.ndarray]
-    """(n,) N each: thrust = thrust[0] s + thrust[1] s^2 at a speed s."""
-    torque: tuple[np.ndarray, np.ndarray]
-    """(n,) N m each: reaction torque, likewise."""
+    """(n,) 1 counter-clockwise seen from where the rotor pushes, -1 clockwise; the body is driven the other way."""
+    thrust: tuple[Each, Each]
+    """N each: a rotor's thrust = thrust[0] s + thrust[1] s^2 at a speed s."""
+    torque: tuple[Each, Each]
+    """N m each: its reaction torque, likewise."""
+    max_thrust: Each
+    """N per rotor."""
     speed_up: tuple[float, float] | None
-    """1/s: s' = a (c - s) + b (c^2 - s^2) while the command c exceeds s; None: no lag."""
+    """1/s and 1/s per unit of speed: s' = a (c - s) + b (c^2 - s^2) while the command c exceeds s; None: no lag."""
     speed_down: tuple[float, float] | None
     """The same while c is below s."""
     drag: Vector
     """N s/m along x, y, z of the body."""
-    hover_thrust: np.ndarray
-    """(n,) N per rotor at hover."""
+    hover_share: Each
+    """Thrust per rotor at hover, in weights."""
+    crazyflie: bool = False
+    """Whether it is a Crazyflie: its rotors are the firmware's, with speeds in rpm, else relative to full speed."""
 
     @classmethod
     def of(cls, airframe: Airframe, path: Path) -> Multirotor:
@@ -70,26 +79,41 @@ class Multirotor:
             inertia=airframe.inertia,
             position=_rows([rotor.position for rotor in rotors]),
             axis=_rows([rotor.axis for rotor in rotors]),
-            spin=np.array([rotor.spin for rotor in rotors], np.float32),
+            spin=np.array([rotor.spin for rotor in rotors], float),
+            thrust=(0.0, full),
+            torque=(0.0, full * np.array([rotor.torque_per_thrust for rotor in rotors], np.float32)),
             max_thrust=full,
-            thrust=(np.zeros_like(full), full),
-            torque=(np.zeros_like(full), full * np.array([rotor.torque_per_thrust for rotor in rotors], np.float32)),
             speed_up=rate,
             speed_down=rate,
             drag=airframe.drag,
-            hover_thrust=np.zeros_like(full),
+            hover_share=np.zeros_like(full),
         )
-        return dataclasses.replace(drone, hover_thrust=_hover(drone, path))
+        return dataclasses.replace(drone, hover_share=_hover(drone, path))
 
     @property
     def count(self) -> int:
         """Number of rotors."""
-        return len(self.max_thrust)
+        return len(self.spin)
 
     @property
-    def hover_fraction(self) -> np.ndarray:
-        """(n,) thrust at hover as a fraction of the maximum."""
+    def speed_unit(self) -> str:
+        """Unit of the rotors' speeds."""
+        return "rpm" if self.crazyflie else "of full speed"
+
+    @property
+    def hover_thrust(self) -> Each:
+        """N per rotor that hold the drone level in the air."""
+        return self.mass * GRAVITY * self.hover_share
+
+    @property
+    def hover_fraction(self) -> Each:
+        """Thrust at hover as a fraction of the maximum."""
         return self.hover_thrust / self.max_thrust
+
+    @property
+    def thrust_to_weight(self) -> float:
+        """Largest thrust of all rotors over the weight."""
+        return float(np.broadcast_to(self.max_thrust, self.count).sum()) / (self.mass * GRAVITY)
 
     @property
     def arm(self) -> float:
@@ -99,17 +123,16 @@ class Multirotor:
     @property
     def allocation(self) -> np.ndarray:
         """(6, n) force and torque on the body for each N of a rotor's thrust, body frame; reaction as at full speed."""
-        linear, square = self.thrust
-        full = (-linear + np.sqrt(linear**2 + 4 * square * self.max_thrust)) / (2 * square)
+        full = speed_for_thrust(self, self.max_thrust, np)
         ratio = (self.torque[0] * full + self.torque[1] * full**2) / self.max_thrust
         torque = np.cross(self.position, self.axis) - (ratio * self.spin)[:, None] * self.axis
-        return np.concatenate([self.axis, torque], axis=1).T.astype(np.float32)
+        return np.concatenate([self.axis, torque], axis=1).T
 
     @property
     def turning(self) -> np.ndarray:
         """(3,) rad/s^2 that the rotors reach about x, y and z of the body from hover, by more thrust on one side and
         less on the other."""
-        room = np.minimum(self.hover_thrust, self.max_thrust - self.hover_thrust)
+        room = np.minimum(self.hover_thrust, self.max_thrust - self.hover_thrust) * np.ones(self.count)
         return np.abs(self.allocation[3:]) @ room / np.array(self.inertia)
 
     def wrench(self, speed: Array, strength: Array | float = 1.0) -> tuple[Array, Array]:
@@ -118,28 +141,78 @@ class Multirotor:
         `strength` (...,) scales every thrust: a sagging battery, a worn propeller.
         """
         thrust = jnp.asarray(strength)[..., None] * (self.thrust[0] * speed + self.thrust[1] * speed**2)
-        reaction = jnp.asarray((self.torque[0] * speed + self.torque[1] * speed**2) * self.spin)
+        reaction = self.torque[0] * speed + self.torque[1] * speed**2
+        thrusts, reactions = jnp.unstack(thrust, axis=-1), jnp.unstack(reaction, axis=-1)
         levers = np.cross(self.position, self.axis)
-        return _sum(thrust, self.axis), _sum(thrust, levers) - _sum(reaction, self.axis)
+        longest = np.abs(levers).max()  # taken out of the sum, which is then exact where all levers are equal
+        turns = zip((levers / longest).T, (-self.spin[:, None] * self.axis).T, strict=True)
+        torque = [(_sum(push, thrusts, float(longest)), _sum(turn, reactions)) for push, turn in turns]
+        if (self.axis == self.axis[0]).all():
+            total: Any = _sum(np.ones(self.count), thrusts)
+            return total[..., None] * self.axis[0], _stacked(torque, thrusts[0])
+        return _stacked([(_sum(axis, thrusts),) for axis in self.axis.T], thrusts[0]), _stacked(torque, thrusts[0])
 
 
-def _sum(weights: Array, rows: np.ndarray) -> Array:
-    """(..., 3) sum of rows (n, 3) times weights (..., n), in full precision on every device."""
-    return jnp.sum(weights[..., None] * rows, axis=-2)
+def _sum(weights: np.ndarray, numbers: Sequence[Array], factor: float = 1.0) -> Array | None:
+    """(...) sum of weights (n,) times n numbers (...), times a factor; None where all weights are zero.
+
+    Weights of 1 and -1 only add and subtract, so that equal rotors are rounded as in a formula written out.
+    """
+    total = None
+    for weight, number in zip(weights.tolist(), numbers, strict=True):
+        term = number if abs(weight) == 1 else abs(weight) * number
+        if weight > 0:
+            total = term if total is None else total + term
+        elif weight < 0:
+            total = -term if total is None else total - term
+    return total if total is None or factor == 1 else factor * total
+
+
+def _stacked(components: Sequence[tuple[Array | None, ...]], like: Array) -> Array:
+    """(..., k) sums of what each of k components has; zeros as `like` (...) where it has nothing."""
+    sums = [[part for part in parts if part is not None] or [jnp.zeros_like(like)] for parts in components]
+    return jnp.stack([sum(parts[1:], start=parts[0]) for parts in sums], axis=-1)
+
+
+def speed_for_thrust(drone: Multirotor, thrust: Any, xp: Any = jnp) -> Any:
+    """Rotor speed that gives `thrust` in N, (...) or (..., n): the positive root of its curve; by JAX or numpy."""
+    linear, square = drone.thrust
+    return (-linear + xp.sqrt(linear**2 + 4 * square * xp.maximum(thrust, 0.0))) / (2 * square)
+
+
+def rotor_lag(drone: Multirotor, speed: Array, command: Array, dt: float | Array) -> Array:
+    """Rotor speeds after `dt` s toward `command`, any shape: first order, speeding up unlike slowing down."""
+    if drone.speed_up is None or drone.speed_down is None:
+        return command
+    (up_a, up_b), (down_a, down_b) = drone.speed_up, drone.speed_down
+    error, square = command - speed, command**2 - speed**2
+    rate = jnp.where(error > 0, up_a * error + up_b * square, down_a * error + down_b * square)
+    return speed + dt * rate
+
+
+def body_drag(drone: Multirotor, quat: Array, linvel_w: Array) -> Array:
+    """Air drag (..., 3) N in the body frame at `linvel_w` (..., 3) m/s: F = -D R' v."""
+    return -jnp.asarray(drone.drag) * rotate_inverse(quat, linvel_w)
+
+
+def world_wrench(quat: Array, force_b: Array, torque_b: Array) -> Array:
+    """Force and torque (..., 6) in the world frame from those in the body frame."""
+    force, torque = jax.lax.optimization_barrier((rotate(quat, force_b), rotate(quat, torque_b)))
+    return jnp.concatenate([force, torque], axis=-1)
 
 
 def _rows(vectors: Sequence[Vector]) -> np.ndarray:
-    return np.array(vectors, np.float32).reshape(-1, 3)
+    return np.array(vectors, float).reshape(-1, 3)
 
 
 def _hover(drone: Multirotor, path: Path) -> np.ndarray:
-    """(n,) N per rotor that hold the drone level without turning it, as even a part of each rotor's range as can be.
+    """(n,) weights that the rotors bear at hover without turning, as even a part of each one's range as can be.
 
     Bounded least squares over fractions of the largest thrusts: force in weights, torque in weights times arm.
     """
     weight = drone.mass * GRAVITY
     units = np.repeat([weight, weight * max(drone.arm, 1e-6)], 3)
-    effect = drone.allocation.astype(float) * drone.max_thrust / units[:, None]
+    effect = drone.allocation * drone.max_thrust / units[:, None]
     wanted = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     matrix = np.concatenate([effect, EVEN * np.eye(drone.count)])
     found = lsq_linear(
@@ -161,4 +234,4 @@ def _hover(drone: Multirotor, path: Path) -> np.ndarray:
         )
     if np.linalg.matrix_rank(effect[[2, 3, 4]], tol=1e-3) < 3:
         raise ModelError(f"{path}: its {drone.count} rotors cannot roll and pitch it; say rotors in {NAME}")
-    return (fraction * drone.max_thrust).astype(np.float32)
+    return (fraction * drone.max_thrust / weight).astype(np.float32)

@@ -15,7 +15,8 @@ from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
-from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter
+from tasks.swarm.dynamics.crazyflie import RADIUS
+from tasks.swarm.dynamics.drones import Box, Drones, places, scatter
 from tasks.swarm.dynamics.neighbours import nearest
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 

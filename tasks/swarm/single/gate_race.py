@@ -17,7 +17,8 @@ from embodied.core.hooks import PROPRIO, UNCHANGED, Changes, Observation
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
-from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, length, still
+from tasks.swarm.dynamics.crazyflie import RADIUS
+from tasks.swarm.dynamics.drones import DETAILED, Box, Drones, length, still
 from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
 from tasks.swarm.team.gates import (
     CLEAR,

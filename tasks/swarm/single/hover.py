@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import jax
@@ -18,7 +17,6 @@ from jax import Array
 from embodied.core.facets import CommandRange, Deployment, Language, Operator, Pictures, TermDescription
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
-from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
@@ -26,12 +24,10 @@ from embodied.math.sampling import ball, between, coarse_noise, tilted
 from embodied.math.symmetry import PSEUDOVECTOR, VECTOR, Mirror, Reflection, unchanged
 from embodied.robot.option import RobotPath, keep_absolute
 from embodied.storage.bounds import BELOW_ONE, Bounded
-from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.own_drone import composed, own_drone
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset, Quadrotor
+from tasks.swarm.dynamics.crazyflie import Preset
+from tasks.swarm.dynamics.multirotor import Multirotor, body_drag, rotor_lag, speed_for_thrust, world_wrench
+from tasks.swarm.dynamics.robots import BODY, drone_robot
 
-CRAZYFLIE = "robots/crazyflie/crazyflie.xml"
 HEIGHT = 2.0  # m, target above the floor: room to fall while recovering from 90 degrees of tilt
 REACH = 3.0  # m from the target, beyond which the drone is lost
 FLOOR = 0.05  # m above the floor, below which it crashed; a larger robot where its lowest point touches
@@ -71,9 +67,9 @@ class HoverConfig(Bounded):
     """Options of `swarm/hover`."""
 
     preset: Preset = Preset.P250
-    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    """Constants of the Crazyflie: identified ones (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
     robot: RobotPath = ""
-    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/your_robot.md)."""
+    """Name of a robot, or MJCF or URDF file of a multirotor (see docs/your_robot.md); by default the Crazyflie."""
     start_distance: float = 1.0
     """m, the start lies at most this far from the target."""
     start_tilt: float = 90.0
@@ -111,7 +107,7 @@ class TaskState:
     """State of one hovering drone's episode."""
 
     rotor_speed: Array
-    """(rotors,) rpm; of a user's robot relative to full speed, and so below."""
+    """(rotors,) in the drone's `speed_unit`, and so below."""
     action: Array
     """(rotors,) the last action."""
     action_change: Array
@@ -123,13 +119,13 @@ class TaskState:
     latency: Array
     """() s that a command takes to reach the rotors in this episode."""
     command: Array
-    """(rotors,) rpm, the newest command."""
+    """(rotors,) the newest command."""
     last_command: Array
-    """(rotors,) rpm, the one before, which the rotors follow until the newest has arrived."""
+    """(rotors,) the one before, which the rotors follow until the newest has arrived."""
     waited: Array
     """() s since the newest command was sent."""
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Field of `Quadrotor` -> its value in this episode, where the drone that flies differs from the preset."""
+    """Field of `Multirotor` -> its value in this episode, where the drone that flies differs from the preset."""
     target: Array | None = None
     """(3,) m, world frame, where a user moves the target; None: the task's own."""
 
@@ -158,7 +154,7 @@ class Hover(Task[TaskState]):
     Action: per rotor, -1 idles, 0 hovers, +1 gives full thrust (piecewise linear in thrust). The policy sees the
     world from the body's frame, so it is the same for every heading, and heading is not controlled.
 
-    For a user's robot, 0 is a rotor's thrust when all hold the weight level. Distances, speeds and success are the
+    For other robots, 0 is a rotor's thrust when all hold the weight level. Distances, speeds and success are the
     Crazyflie's. A robot that turns less readily spins slower at the start, by the root of the angular accelerations,
     and its target is higher, by what it falls further until it is upright.
 
@@ -178,21 +174,18 @@ class Hover(Task[TaskState]):
 
     def __init__(self, config: HoverConfig | None = None, changes: Changes = UNCHANGED) -> None:
         super().__init__(config, changes)
-        self.drone: Quadrotor | Multirotor = QUADROTORS[self.config.preset]
-        self.agility, self.floor, height = 1.0, FLOOR, HEIGHT
-        if self.config.robot:
-            own = own_drone(self.config.robot)
-            self.drone, self.robot_xml = own.drone, own.xml
-            self.agility, self.floor = own.agility, max(FLOOR, own.below)
-            further = own.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
-            height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
+        self.robot = drone_robot(self.config.robot, self.config.preset)
+        self.drone, self.agility = self.robot.drone, self.robot.agility
+        self.floor = max(FLOOR, self.robot.below())
+        further = self.robot.falls_further(np.deg2rad(self.config.start_tilt), self.config.start_speed)
+        height = min(HEIGHT + further, REACH)  # below that the drone is lost anyhow
         self.action_size = self.drone.count
         self.target = np.array([0.0, 0.0, height], np.float32)
 
     @property
     def mirror(self) -> Mirror | None:  # type: ignore[override]  # a declaration that depends on the robot
-        """For the Crazyflie: rotors 1 and 4, 2 and 3 change places. None for a user's robot."""
-        if self.config.robot:
+        """For the Crazyflie: rotors 1 and 4, 2 and 3 change places. None for other robots."""
+        if not self.drone.crazyflie:
             return None
         return Mirror(
             ROTORS,
@@ -202,18 +195,12 @@ class Hover(Task[TaskState]):
             },
         )  # fmt: skip
 
-    @property
-    def robot_name(self) -> str:
-        """crazyflie, or the name of the robot's file."""
-        return Path(self.config.robot).stem if self.config.robot else "crazyflie"
-
     @functools.cached_property
     def operator(self) -> Operator:
         """The point to hold, within 1 m of the task's own: from anywhere there to anywhere else is less than `REACH`.
 
         A drone may be within `REACH` of the middle of the floor, at any attitude.
         """
-        unit = "of full speed" if self.config.robot else "rpm"
         spans = enumerate(zip("xyz", self.target.tolist(), strict=True))
         space = ((-REACH, REACH), (-REACH, REACH), (0.0, float(self.target[2]) + REACH))
         return Operator(
@@ -222,7 +209,7 @@ class Hover(Task[TaskState]):
                 CommandRange(axis, "m", at - 1, at + 1, "target", (i,), default=at) for i, (axis, at) in spans
             ),
             measured=lambda world, state: world["position"],
-            setpoints=tuple(f"rotor{number}, {unit}" for number in range(1, self.drone.count + 1)),
+            setpoints=tuple(f"rotor{number}, {self.drone.speed_unit}" for number in range(1, self.drone.count + 1)),
             deployment=Deployment({**SENSED, "action": ACTION}, space, max_tilt=math.pi),
         )
 
@@ -254,11 +241,11 @@ class Hover(Task[TaskState]):
         )  # fmt: skip
 
     def build_spec(self) -> mujoco.MjSpec:
-        spec = composed(self.robot_xml) if self.config.robot else compose("scenes/floor.xml", CRAZYFLIE)
+        spec = self.robot.over_floor()
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         # Flight ends at the floor, so nothing is ever in contact.
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
-        body = spec.body("cf")
+        body = spec.body(BODY)
         body.mass, body.inertia = self.drone.mass, self.drone.inertia
         return spec
 
@@ -274,7 +261,7 @@ class Hover(Task[TaskState]):
         thrust = jnp.asarray(drone.hover_thrust * between(THRUST_AT_START, rotors))
         strength = 1 + config.thrust_spread * ("thrust" in self.varied) * (2 * spread[0] - 1)
         density = 1 + config.mass_spread * (2 * spread[1] - 1)
-        speed = quadrotor.speed_for_thrust(drone, thrust)
+        speed = speed_for_thrust(drone, thrust)
         state = TaskState(
             rotor_speed=speed,
             action=jnp.zeros(drone.count),
@@ -294,11 +281,11 @@ class Hover(Task[TaskState]):
         return ResetState(qpos, qvel, state, model if config.mass_spread and "mass" in self.varied else {})
 
     def process_action(self, world: World, state: TaskState, action: Array, key: Array) -> tuple[Array, TaskState]:
-        """Rotor speeds (rotors,), the Crazyflie's in rpm: -1 idles, 0 hovers, +1 gives full thrust."""
+        """Rotor speeds (rotors,) in the drone's `speed_unit`: -1 idles, 0 hovers, +1 gives full thrust."""
         del world, key
         hover = self.drone.hover_fraction
         fraction = hover + jnp.where(action > 0, action * (1 - hover), action * hover)
-        command = quadrotor.speed_for_thrust(self.drone, jnp.asarray(fraction * self.drone.max_thrust))
+        command = speed_for_thrust(self.drone, jnp.asarray(fraction * self.drone.max_thrust))
         state = dataclasses.replace(
             state,
             action=action,
@@ -309,10 +296,8 @@ class Hover(Task[TaskState]):
         )
         return command, state
 
-    def flown(self, state: TaskState) -> Drone:
+    def flown(self, state: TaskState) -> Multirotor:
         """The drone of this episode; actions are relative to `self.drone`."""
-        if isinstance(self.drone, Multirotor):
-            return self.drone
         return dataclasses.replace(self.drone, **state.constants)
 
     def apply_action(self, world: World, state: TaskState, command: Array) -> tuple[Control, TaskState]:
@@ -321,11 +306,11 @@ class Hover(Task[TaskState]):
         arrived = state.waited + dt / 2 > state.latency
         wanted = jnp.where(arrived, command, state.last_command)
         drone = self.flown(state)
-        speed = apart(quadrotor.rotor_lag(drone, state.rotor_speed, wanted, dt))
+        speed = apart(rotor_lag(drone, state.rotor_speed, wanted, dt))
         thrust_b, torque_b = apart(drone.wrench(speed, state.strength))
         quat = world["orientation"]
-        drag_b = apart(quadrotor.body_drag(drone, quat, world["linvel_w"]))
-        wrench = quadrotor.world_wrench(quat, drag_b + thrust_b, torque_b)
+        drag_b = apart(body_drag(drone, quat, world["linvel_w"]))
+        wrench = world_wrench(quat, drag_b + thrust_b, torque_b)
         rows = jnp.stack([jnp.zeros_like(wrench), wrench])  # the world body, then the drone
         return Control(wrench=rows), dataclasses.replace(state, rotor_speed=speed, waited=state.waited + dt)
 
@@ -354,7 +339,7 @@ class Hover(Task[TaskState]):
         if self.config.noise and "observation_noise" in self.varied:
             drawn = jnp.split(apart(coarse_noise(key, 3 * len(clean))), len(clean))
             noisy = {name: value + NOISE[name] * z for (name, value), z in zip(clean.items(), drawn, strict=True)}
-        full = quadrotor.speed_for_thrust(self.drone, jnp.asarray(self.drone.max_thrust))
+        full = speed_for_thrust(self.drone, jnp.asarray(self.drone.max_thrust))
         hidden = {
             "rotors": state.rotor_speed / full,
             "strength": state.strength - 1.0,

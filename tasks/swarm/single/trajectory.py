@@ -9,7 +9,6 @@ from enum import StrEnum
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 from jax import Array
 
@@ -20,16 +19,16 @@ from embodied.errors import EmbodiedError
 from embodied.robot.option import RobotPath, keep_absolute
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
+from tasks.swarm.dynamics.crazyflie import Preset
 from tasks.swarm.dynamics.drones import Box, Drones, still
-from tasks.swarm.dynamics.own_drone import own_drone
-from tasks.swarm.dynamics.quadrotor import Drone, Preset
+from tasks.swarm.dynamics.robots import DroneRobot, drone_robot
 from tasks.swarm.team.drone_team import TaskState
 from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
 HEIGHT = 1.5  # m, of the paths' middle
 PREVIEW = (0.1, 0.2, 0.4, 0.6)  # s ahead, where the drone also sees the path
 WAVES = 3  # sines that a random path is made of, along each axis
-OWN_EFFECTS = (Effect.DRAG, Effect.WIND)  # effects known for other drones than the Crazyflie
+KNOWN_EFFECTS = (Effect.DRAG, Effect.WIND)  # effects known for other drones than the Crazyflie
 APART = 3.0  # m between the paths of several drones
 
 
@@ -47,7 +46,7 @@ class TrajectoryConfig(WaypointConfig):
     agents: int = 1
     """Number of drones, each on a path of its own."""
     robot: RobotPath = ""
-    """Instead of a preset, MJCF or URDF file of a multirotor with any number of rotors (see docs/your_robot.md)."""
+    """Name of a robot, or MJCF or URDF file of a multirotor (see docs/your_robot.md); by default the Crazyflie."""
     level: Level = Level.RATES
     """Command level: rotors, rates, attitude, velocity, position or trajectory; the firmware's PID does the rest."""
     path: Path = Path.RANDOM
@@ -60,15 +59,6 @@ class TrajectoryConfig(WaypointConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         keep_absolute(self)
-        if not self.robot:
-            return
-        unknown = [effect for effect in self.effects if effect not in OWN_EFFECTS]
-        if self.mode is not None or unknown:
-            what = f"mode={self.mode}" if self.mode is not None else f"effects={', '.join(unknown)}"
-            raise EmbodiedError(
-                f"{what} with a robot of one's own; expected effects of {' and '.join(OWN_EFFECTS)}: the others were "
-                "measured on a Crazyflie"
-            )
 
 
 @jax.tree_util.register_dataclass
@@ -118,16 +108,17 @@ class Trajectory(WaypointTask):
         self.middles = np.concatenate([flat - flat.mean(0), np.full((options.agents, 1), HEIGHT)], 1).astype(np.float32)
         reach = float(np.abs(self.middles[:, :2]).max()) + 2.5
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 3.5))
-        self.own = own_drone(options.robot) if options.robot else None
-        if self.own is not None:
-            self.radius, self.spacing = self.own.radius, 4 * self.own.radius
         super().__init__(options, changes)
+        unknown = sorted(self.physics.effects - set(KNOWN_EFFECTS))
+        if not self.drone.crazyflie and (options.mode is not None or unknown):
+            what = f"mode={options.mode}" if options.mode is not None else f"effects={', '.join(unknown)}"
+            raise EmbodiedError(
+                f"{what} with robot {options.robot}; expected effects of {' and '.join(KNOWN_EFFECTS)}: the others "
+                "were measured on a Crazyflie"
+            )
 
-    def chosen_drone(self, preset: Preset) -> Drone:
-        return super().chosen_drone(preset) if self.own is None else self.own.drone
-
-    def robot_spec(self) -> mujoco.MjSpec | None:
-        return super().robot_spec() if self.own is None else mujoco.MjSpec.from_string(self.own.xml)
+    def chosen_robot(self, preset: Preset) -> DroneRobot:
+        return drone_robot(self.config.robot, preset)
 
     def draw(self, key: Array) -> tuple[Drones, Goal]:
         way, away = jax.random.split(key)

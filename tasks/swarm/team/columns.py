@@ -11,7 +11,8 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
-from tasks.swarm.dynamics.drones import RADIUS, Drones
+from tasks.swarm.dynamics.crazyflie import RADIUS
+from tasks.swarm.dynamics.drones import Drones
 from tasks.swarm.team.drone_team import closest_approach
 
 HEIGHT = 2.0  # m

@@ -29,14 +29,15 @@ from embodied.errors import EmbodiedError
 from embodied.storage.bounds import BELOW_ONE, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect, find_mode
-from tasks.swarm.dynamics.drones import DETAILED, RADIUS, Box, Drones, drones_spec, length, places, scatter, still
+from tasks.swarm.dynamics.crazyflie import RADIUS, Preset
+from tasks.swarm.dynamics.drones import DETAILED, Box, Drones, drones_spec, length, places, scatter, still
 from tasks.swarm.dynamics.neighbours import nearest
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Drone, Preset
+from tasks.swarm.dynamics.robots import DroneRobot, drone_robot
 from tasks.swarm.team.flight import Flight, Physics, known_effects
 
 G = TypeVar("G")
 
-SPACING = 0.3  # m between drones at the start, four radii; nearer than that later on costs reward
+SPACING = 0.3  # m, least distance of drones at the start; four radii of larger ones. Nearer later on costs reward
 FORESIGHT = 0.5  # s ahead for which drones that fly on as they do must keep that distance; they stop from 1 m/s in that
 CREW = 8  # team-mates that the critic sees, however far; it exists up to `CRITICS` drones, to train with
 CRITICS = 64
@@ -51,7 +52,7 @@ class DroneTeamConfig(Bounded):
     agents: Annotated[int, at_least(1)] = 8
     """Number of drones."""
     preset: Preset = Preset.P250
-    """The drone: an identified Crazyflie (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
+    """Constants of the Crazyflie: identified ones (p250, l250, t350, b500) or gym-pybullet-drones' cf2x (gpd)."""
     effects: tuple[Effect, ...] = (Effect.DRAG,)
     """Effects besides the rotors: drag, ground, downwash, wind, battery."""
     mode: str | None = None
@@ -126,10 +127,6 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     """Whether the task places its drones by itself, so that the config's `starts` would mean nothing."""
     carried_cameras: ClassVar[tuple[str, ...]] = ("front", "track")
     """Of each drone: what it sees ahead of it; the drone as seen by a camera that flies along."""
-    radius: float = RADIUS
-    """m, of the sphere around a drone."""
-    spacing: float = SPACING
-    """m between drones at the start; nearer than that later on costs reward."""
     commands: Mapping[str, str] = {}
     """Fields of the state that a drone receives and does not measure, see `Operator`."""
     sides: Mapping[str, tuple[int, ...]] = {}
@@ -141,7 +138,9 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         preset, effects = options.preset, known_effects(options.effects)
         if options.mode is not None:
             preset, effects = find_mode(options.mode).preset, find_mode(options.mode).effects
-        self.drone = self.chosen_drone(preset)
+        self.robot = self.chosen_robot(preset)
+        self.drone, self.radius = self.robot.drone, self.robot.radius
+        self.spacing = max(SPACING, 4 * self.radius)
         self.level = LEVELS[options.level].of(self.drone)
         self.action_size = self.level.size
         self.timing = Timing(1 / options.rate, options.decimation, self.seconds)
@@ -157,9 +156,9 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
         except ValueError as error:
             raise EmbodiedError(f"agents={options.agents}: {error}") from None
 
-    def chosen_drone(self, preset: Preset) -> Drone:
-        """The drone that flies."""
-        return QUADROTORS[preset]
+    def chosen_robot(self, preset: Preset) -> DroneRobot:
+        """The robot that flies."""
+        return drone_robot(preset=preset)
 
     def start_box(self) -> Box:
         """Box in which drones begin."""
@@ -168,11 +167,7 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
     def build_spec(self) -> mujoco.MjSpec:
         """The drones over a floor; up to `CONTACTS` of them push each other on engines that know contact."""
         contacts = 1 < self.config.agents <= CONTACTS
-        return drones_spec(self.drone, self.config.agents, contacts, self.robot_spec(), self.radius)
-
-    def robot_spec(self) -> mujoco.MjSpec | None:
-        """Model of a drone, a body `cf`; None: Crazyflies."""
-        return None
+        return drones_spec(self.robot, self.config.agents, contacts)
 
     @property
     def command_size(self) -> int:

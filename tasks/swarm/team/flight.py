@@ -12,11 +12,11 @@ from jax import Array
 
 from embodied.errors import UnknownNameError
 from tasks.swarm.control.levels import LevelSpec
-from tasks.swarm.dynamics import aerodynamics, quadrotor
+from tasks.swarm.dynamics import aerodynamics
 from tasks.swarm.dynamics.aerodynamics import Battery, Effect, Wind
 from tasks.swarm.dynamics.drones import Drones
+from tasks.swarm.dynamics.multirotor import Multirotor, rotor_lag, speed_for_thrust, world_wrench
 from tasks.swarm.dynamics.neighbours import columns
-from tasks.swarm.dynamics.quadrotor import Drone
 
 BLOWERS = 8  # drones above one that are looked at, those that blow hardest
 DENSE = 64  # drones up to which every pair is tried for downwash; with more, lists of those in a column are cheaper
@@ -28,7 +28,7 @@ class Flight:
     """State of flight between physics steps."""
 
     rotor_speed: Array
-    """(A, rotors) rpm; of a `Multirotor` relative to full speed."""
+    """(A, rotors) in the drone's `speed_unit`."""
     control: Any
     """The controllers' state."""
     strength: Array
@@ -45,7 +45,7 @@ class Flight:
 class Physics:
     """Flight physics of the drones of one world."""
 
-    drone: Drone
+    drone: Multirotor
     level: LevelSpec
     """Command level of setpoints."""
     effects: frozenset[Effect]
@@ -73,7 +73,7 @@ class Physics:
         hover = jnp.full((self.agents, self.drone.count), self.drone.hover_thrust)
         gusts = Effect.WIND in self.effects
         return Flight(
-            rotor_speed=quadrotor.speed_for_thrust(self.drone, hover),
+            rotor_speed=speed_for_thrust(self.drone, hover),
             control=self.level.start(drones),
             strength=jnp.broadcast_to(jnp.asarray(strength, jnp.float32), (self.agents,)),
             gust=aerodynamics.gust_start(self.wind, key, drones.pos[:, 2]) if gusts else jnp.zeros((0, 3)),
@@ -97,14 +97,14 @@ class Physics:
         """Force and torque (1 + A, 6) on the world and every drone, world frame, N and N m."""
         drone = self.drone
         wanted, control = self.level.control(flight.control, setpoint, drones, drone, self.dt)
-        command = quadrotor.speed_for_thrust(drone, wanted)
-        speed = quadrotor.rotor_lag(drone, flight.rotor_speed, command, self.dt)
+        command = speed_for_thrust(drone, wanted)
+        speed = rotor_lag(drone, flight.rotor_speed, command, self.dt)
         flight = dataclasses.replace(flight, rotor_speed=speed, control=control)
         strength, flight = self._strength(drones, flight)
         force_b, torque_b = drone.wrench(speed, strength)
         if Effect.DRAG in self.effects:
             force_b += aerodynamics.drag(drone, drones.quat, drones.vel - self._air(flight), speed)
-        wrench = quadrotor.world_wrench(drones.quat, force_b, torque_b)
+        wrench = world_wrench(drones.quat, force_b, torque_b)
         if Effect.DOWNWASH in self.effects:
             wrench = wrench.at[:, 2].add(-self._wash(drones, flight))
         return jnp.concatenate([jnp.zeros((1, 6)), wrench]), flight

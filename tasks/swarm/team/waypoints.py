@@ -19,10 +19,10 @@ from jax import Array
 from embodied.core.entity_rows import Kind, entity_rows
 from embodied.core.facets import Pictures
 from embodied.core.world import World
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control.levels import FASTEST, SPEED, STEP, Level, require_level
 from tasks.swarm.dynamics.drones import Drones, length
 from tasks.swarm.dynamics.neighbours import nearest
-from tasks.swarm.dynamics.quadrotor import GRAVITY
 from tasks.swarm.team.drone_team import CREW, DroneTeam, DroneTeamConfig, TaskState
 
 FAR = 1.5  # m, farther points look as far as this: along the floor in their direction, and in height

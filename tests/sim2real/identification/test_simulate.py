@@ -18,7 +18,7 @@ from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.identification.simulate import value_and_slope
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.twins import crazyflie, make_twin, panda
-from tasks.swarm.dynamics import quadrotor
+from tasks.swarm.dynamics import multirotor
 from tests.kit import twins as toys
 
 LEG = ("FR_hip", "FR_thigh", "FR_calf")
@@ -198,7 +198,7 @@ def test_a_drones_step_is_mujocos():
     import mujoco
 
     from embodied.storage.paths import asset
-    from tasks.swarm.dynamics import quadrotor
+    from tasks.swarm.dynamics import multirotor
 
     twin = drone()
     model = mujoco.MjModel.from_xml_path(str(asset("robots/crazyflie/crazyflie.xml")))
@@ -213,9 +213,9 @@ def test_a_drones_step_is_mujocos():
     data.qpos[:], data.qvel[:] = state[:7], state[7:]
     with jax.enable_x64(True):
         at, rpm = jax.numpy.asarray(state), jax.numpy.asarray(speed)
-        thrust, torque = quadrotor.rotor_wrench(twin.drone, rpm)
-        force = thrust * np.array([0.0, 0, 1]) + quadrotor.body_drag(twin.drone, at[3:7], at[7:10])
-        data.xfrc_applied[1] = quadrotor.world_wrench(at[3:7], force, torque)
+        thrust, torque = twin.drone.wrench(rpm)
+        force = thrust + multirotor.body_drag(twin.drone, at[3:7], at[7:10])
+        data.xfrc_applied[1] = multirotor.world_wrench(at[3:7], force, torque)
         ours = np.asarray(crazyflie.advanced(twin.drone, at, rpm, twin.timestep))
     mujoco.mj_step(model, data)
     np.testing.assert_allclose(ours, [*data.qpos, *data.qvel], rtol=1e-6, atol=1e-7)
@@ -266,11 +266,11 @@ def test_a_drone_simulated_elsewhere_flies_as_the_twin_does(flight_elsewhere):
 
 
 def test_rotors_follow_commands_in_closed_form():
-    drone = crazyflie.QUADROTORS[crazyflie.PRESET]
+    drone = crazyflie.CRAZYFLIES[crazyflie.PRESET]
     with jax.enable_x64(True):
         speed, command = jnp.array([14e3, 18e3, 0.0, 16e3]), jnp.array([18e3, 14e3, 16e3, 0.0])
         fine = speed
-        lag = jax.jit(lambda speed: quadrotor.rotor_lag(drone, speed, command, 1e-5))
+        lag = jax.jit(lambda speed: multirotor.rotor_lag(drone, speed, command, 1e-5))
         for _ in range(2000):
             fine = lag(fine)
         np.testing.assert_allclose(crazyflie.exact_lag(drone, speed, command, 0.02), fine, rtol=1e-4)

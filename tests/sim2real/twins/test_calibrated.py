@@ -32,7 +32,7 @@ from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, flags, make_twin, panda
 from sim2real.twins.calibrated import calibrated
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
 from tests.kit.hooks import partly
@@ -72,7 +72,7 @@ def arm() -> Calibration:
 
 
 def drone(**changes: float) -> Calibration:
-    return found("crazyflie", crazyflie.parameters(QUADROTORS[crazyflie.PRESET]), **changes)
+    return found("crazyflie", crazyflie.parameters(CRAZYFLIES[crazyflie.PRESET]), **changes)
 
 
 def starts(task: Any, part: Callable[[Any], Any], count: int = 512) -> Any:
@@ -177,7 +177,7 @@ def test_a_drone_with_more_thrust_is_pushed_up_by_more(flying: tuple[Any, Any]) 
     task, start = flying
     world = World.posed(task.model, start.qpos, 0 * np.asarray(start.qvel))
     strong = dataclasses.replace(start.task_state, last_command=start.task_state.rotor_speed)
-    constants = jax.tree.map(jax.numpy.float32, dataclasses.asdict(task.drone))
+    constants = jax.tree.map(jax.numpy.float32, crazyflie.constants(task.drone, {}))
     push = jax.jit(task.apply_action)
     forces = [
         np.asarray(push(world, state, state.rotor_speed)[0].wrench)[1, :3]

@@ -13,9 +13,9 @@ import embodied
 from benchmarks.flight_parity import EFFECTS, REFERENCE, Track, fly
 from embodied.core.world import Control, ResetState
 from embodied.engines import make_engine
+from embodied.robot.rotors import GRAVITY
 from policies.training.loading import load_policy
-from tasks.swarm.dynamics.drones import RADIUS
-from tasks.swarm.dynamics.quadrotor import GRAVITY
+from tasks.swarm.dynamics.crazyflie import RADIUS
 from tasks.swarm.single.landing import Landing, LandingConfig
 from tests.kit.budget import sharing
 from tests.kit.scripts import flown

@@ -13,8 +13,9 @@ import pytest
 from jax import Array
 
 from embodied.math.rotations import quat_integrate
-from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.dynamics.quadrotor import GRAVITY, Quadrotor
+from embodied.robot.rotors import GRAVITY
+from tasks.swarm.dynamics import multirotor
+from tasks.swarm.dynamics.multirotor import Multirotor
 
 Controller = Callable[[Any, "Body", float], tuple[Array, Any]]
 """State, motion, s since the last time -> thrusts (A, 4) N, next state."""
@@ -32,7 +33,7 @@ class Body:
     rotor_speed: Array
 
 
-def fly(drone: Quadrotor, control: Controller, state: Any, body: Body, seconds: float, rate: float) -> Body:
+def fly(drone: Multirotor, control: Controller, state: Any, body: Body, seconds: float, rate: float) -> Body:
     """The path, with a leading axis of time, under drag and rotor lag; semi-implicit Euler as on engine `rigid`."""
     dt = 1 / rate
     inertia = np.asarray(drone.inertia, np.float32)
@@ -40,10 +41,10 @@ def fly(drone: Quadrotor, control: Controller, state: Any, body: Body, seconds: 
     def step(carry: tuple[Any, Body], _: None) -> tuple[tuple[Any, Body], Body]:
         state, body = carry
         thrusts, state = control(state, body, dt)
-        speed = quadrotor.rotor_lag(drone, body.rotor_speed, quadrotor.speed_for_thrust(drone, thrusts), dt)
-        thrust, torque = quadrotor.rotor_wrench(drone, speed)
-        force_b = quadrotor.body_drag(drone, body.quat, body.vel) + thrust[..., None] * jnp.array([0.0, 0.0, 1.0])
-        force = quadrotor.rotate(body.quat, force_b)
+        speed = multirotor.rotor_lag(drone, body.rotor_speed, multirotor.speed_for_thrust(drone, thrusts), dt)
+        thrust, torque = drone.wrench(speed)
+        force_b = multirotor.body_drag(drone, body.quat, body.vel) + thrust
+        force = multirotor.rotate(body.quat, force_b)
         vel = body.vel + dt * (force / drone.mass - jnp.array([0.0, 0.0, GRAVITY]))
         gyroscopic = jnp.cross(body.angvel, inertia * body.angvel)
         angvel = body.angvel + dt * (torque - gyroscopic) / inertia
@@ -54,10 +55,10 @@ def fly(drone: Quadrotor, control: Controller, state: Any, body: Body, seconds: 
     return jax.jit(lambda c: jax.lax.scan(step, c, None, length=round(seconds * rate))[1])((state, body))
 
 
-def resting(drone: Quadrotor, count: int) -> Body:
+def resting(drone: Multirotor, count: int) -> Body:
     """`count` upright drones at the origin, rotors at hover."""
     zero = jnp.zeros((count, 3))
-    hover = quadrotor.speed_for_thrust(drone, jnp.full((count, 4), drone.mass * GRAVITY / 4))
+    hover = multirotor.speed_for_thrust(drone, jnp.full((count, 4), drone.mass * GRAVITY / 4))
     return Body(zero, jnp.tile(jnp.array([1.0, 0.0, 0.0, 0.0]), (count, 1)), zero, zero, hover)
 
 
@@ -67,5 +68,5 @@ def _fly() -> Callable[..., Body]:
 
 
 @pytest.fixture(name="resting")
-def _resting() -> Callable[[Quadrotor, int], Body]:
+def _resting() -> Callable[[Multirotor, int], Body]:
     return resting

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from embodied.math.rotations import random_quat, rpy_from_quat
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control import hold, mellinger, mix, pid, roll_pitch_yaw, saturate, wrap
 from tasks.swarm.control.levels import LEVELS, RATE, SPEED, STEP, TILT, YAW_RATE, Level, thrust_from_action
 from tasks.swarm.control.mellinger import DSL, FIRMWARE, Mellinger
 from tasks.swarm.control.pid import Pid
-from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.dynamics.quadrotor import QUADROTORS, Preset
+from tasks.swarm.dynamics import multirotor
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 
-P250 = QUADROTORS[Preset.P250]
+P250 = CRAZYFLIES[Preset.P250]
 TARGETS = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0.577, -0.577, 0.577]], np.float32)
 Fly = Callable[..., Any]
 Resting = Callable[..., Any]
@@ -29,14 +30,14 @@ TURNED, ANGLES = jax.jit(jax.vmap(random_quat)), jax.jit(roll_pitch_yaw)
 
 @pytest.mark.parametrize("preset", list(Preset))
 def test_the_mixer_inverts_the_rotors(preset: Preset) -> None:
-    drone = QUADROTORS[preset]
-    hover = drone.mass * quadrotor.GRAVITY / 4
+    drone = CRAZYFLIES[preset]
+    hover = drone.mass * GRAVITY / 4
     parts = hover * np.array([1.0, 0.1, -0.05, 0.02], np.float32)
-    wrench = jax.jit(lambda *parts: quadrotor.rotor_wrench(drone, quadrotor.speed_for_thrust(drone, mix(*parts))))
-    thrust, torque = wrench(*parts)
-    assert float(thrust) == pytest.approx(4 * parts[0], rel=1e-4)
-    np.testing.assert_allclose(torque[:2], 4 * drone.lever * parts[1:3], rtol=2e-3)
-    speed = quadrotor.speed_for_thrust(drone, jnp.asarray(hover))
+    wrench = jax.jit(lambda *parts: drone.wrench(multirotor.speed_for_thrust(drone, mix(*parts))))
+    force, torque = wrench(*parts)
+    assert float(force[2]) == pytest.approx(4 * parts[0], rel=1e-4)
+    np.testing.assert_allclose(torque[:2], 4 * drone.position[0, 0] * parts[1:3], rtol=2e-3)
+    speed = multirotor.speed_for_thrust(drone, jnp.asarray(hover))
     per_thrust = (drone.torque[0] * speed + drone.torque[1] * speed**2) / hover
     assert float(torque[2]) == pytest.approx(float(4 * per_thrust * parts[3]), rel=0.15)
 
@@ -65,7 +66,7 @@ def test_angles_are_those_of_the_library_and_wrap() -> None:
     ],
 )
 def test_the_pid_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Preset, rate: int) -> None:
-    drone = QUADROTORS[preset]
+    drone = CRAZYFLIES[preset]
     body, control = resting(drone, len(TARGETS)), Pid.of(drone)
     path = fly(
         drone, lambda s, b, dt: control.update(s, hold(jnp.asarray(TARGETS)), b, dt), pid.start(body), body, 10.0, rate
@@ -83,7 +84,7 @@ def test_the_pid_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Pre
 
 
 def test_the_pid_flies_gym_pybullet_drones_crazyflie(fly: Fly, resting: Resting) -> None:
-    drone = QUADROTORS[Preset.GPD]
+    drone = CRAZYFLIES[Preset.GPD]
     body, control = resting(drone, len(TARGETS)), Pid.of(drone)
     path = fly(
         drone, lambda s, b, dt: control.update(s, hold(jnp.asarray(TARGETS)), b, dt), pid.start(body), body, 8.0, 240
@@ -100,7 +101,7 @@ def test_the_pid_flies_gym_pybullet_drones_crazyflie(fly: Fly, resting: Resting)
     ],
 )
 def test_mellinger_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Preset, gains: mellinger.Gains) -> None:
-    drone, targets = QUADROTORS[preset], TARGETS[:3]
+    drone, targets = CRAZYFLIES[preset], TARGETS[:3]
     body, control = resting(drone, 3), Mellinger(drone, gains)
     path = fly(
         drone,
@@ -152,7 +153,7 @@ def test_every_level_is_in_the_table_and_thrust_hovers_at_zero() -> None:
     assert all(len(spec.scale) == spec.size for spec in LEVELS.values())
     assert {level: spec.size for level, spec in LEVELS.items() if spec.size != 4} == {Level.TRAJECTORY: 10}
     thrust = thrust_from_action(P250, jnp.array([-1.0, 0.0, 1.0]))
-    np.testing.assert_allclose(thrust, [0.0, P250.mass * quadrotor.GRAVITY / 4, P250.max_thrust], rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(thrust, [0.0, P250.mass * GRAVITY / 4, P250.max_thrust], rtol=1e-5, atol=1e-8)
 
 
 @functools.cache

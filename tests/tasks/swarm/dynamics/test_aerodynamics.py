@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from embodied.errors import UnknownNameError
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.dynamics import aerodynamics as air
 from tasks.swarm.dynamics.aerodynamics import MODES, Battery, Effect, Wind
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset, body_drag, rotate, speed_for_thrust
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.multirotor import body_drag, rotate, speed_for_thrust
 from tests.kit.worlds import jitted
 
-GPD = QUADROTORS[Preset.GPD]
-P250 = QUADROTORS[Preset.P250]
+GPD = CRAZYFLIES[Preset.GPD]
+P250 = CRAZYFLIES[Preset.P250]
 KEY = jax.random.PRNGKey(0)
 
 
@@ -52,7 +54,7 @@ def test_rotor_drag_belongs_to_the_body() -> None:
 
 @pytest.mark.parametrize("preset", list(Preset))
 def test_drag_is_the_identified_one_where_there_is_one(preset: Preset) -> None:
-    drone, quat = QUADROTORS[preset], jnp.array([1.0, 0.0, 0.0, 0.0])
+    drone, quat = CRAZYFLIES[preset], jnp.array([1.0, 0.0, 0.0, 0.0])
     velocity, speed = jnp.array([1.0, 2.0, 3.0]), jnp.full(4, 15e3)
     known = air.rotor_drag(quat, velocity, speed) if preset == Preset.GPD else body_drag(drone, quat, velocity)
     np.testing.assert_array_equal(air.drag(drone, quat, velocity, speed), known)

@@ -1,4 +1,4 @@
-"""General rotors: as the Crazyflie's where they are its, in equilibrium at hover, refused where they cannot fly."""
+"""Rotors of any number and direction: in equilibrium at hover, allocated, refused where they cannot fly."""
 
 from __future__ import annotations
 
@@ -13,35 +13,26 @@ import pytest
 
 from embodied.errors import ModelError
 from embodied.robot import Airframe, Rotor
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.control.levels import LEVELS, REFERENCE, Level
-from tasks.swarm.dynamics import quadrotor
-from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset, Quadrotor, rotor_wrench, speed_for_thrust
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.multirotor import Multirotor, speed_for_thrust
 
-FILE = Path("own.urdf")
-UP = (0.0, 0.0, 1.0)
-each_drone = pytest.mark.parametrize("drone", [QUADROTORS[preset] for preset in Preset], ids=list(Preset))
+FILE = Path("drone.urdf")
+each_drone = pytest.mark.parametrize("drone", [CRAZYFLIES[preset] for preset in Preset], ids=list(Preset))
 
 
-def like(drone: Quadrotor) -> Multirotor:
-    """A quadrotor of the Crazyflie's geometry, as general rotors with its own curves."""
-    corners = [(1, -1), (-1, -1), (-1, 1), (1, 1)]
-    spin = np.array([1, -1, 1, -1], np.float32)
-    four = np.ones(4, np.float32)
-    return Multirotor(
-        mass=drone.mass,
-        inertia=drone.inertia,
-        position=np.array([(drone.lever * x, drone.lever * y, 0.0) for x, y in corners], np.float32),
-        axis=np.array([UP] * 4, np.float32),
-        spin=spin,
-        max_thrust=drone.max_thrust * four,
-        thrust=(drone.thrust[0] * four, drone.thrust[1] * four),
-        torque=(drone.torque[0] * four, drone.torque[1] * four),
-        speed_up=drone.speed_up,
-        speed_down=drone.speed_down,
-        drag=drone.drag,
-        hover_thrust=drone.hover_thrust * four,
+def by_rotor(drone: Multirotor) -> Multirotor:
+    """The same with a number for each rotor, and a fifth without thrust that pushes sideways."""
+    each = lambda numbers: tuple(number * np.array([1, 1, 1, 1, 0]) for number in numbers)  # noqa: E731
+    return dataclasses.replace(
+        drone,
+        position=np.concatenate([drone.position, [[0.0, 0.0, 0.01]]]),
+        axis=np.concatenate([drone.axis, [[1.0, 0.0, 0.0]]]),
+        spin=np.array([*drone.spin, 1.0]),
+        thrust=each(drone.thrust),
+        torque=each(drone.torque),
     )
 
 
@@ -65,15 +56,12 @@ def changed(frame: Airframe, number: int, **changes: object) -> Airframe:
 
 
 @each_drone
-def test_general_rotors_where_the_crazyflies_are_push_and_turn_alike(drone: Quadrotor) -> None:
-    speed = 1000 * jax.random.uniform(jax.random.key(0), (64, 4), minval=10.0, maxval=25.0)
+def test_rotors_alike_push_and_turn_as_those_with_a_number_each(drone: Multirotor) -> None:
+    speed = 1000 * jax.random.uniform(jax.random.key(0), (64, 5), minval=10.0, maxval=25.0)
     strength = jax.random.uniform(jax.random.key(1), (64,), minval=0.9, maxval=1.1)
-    for own, same in zip(drone.wrench(speed, strength), like(drone).wrench(speed, strength), strict=True):
-        np.testing.assert_allclose(same, own, rtol=1e-5, atol=1e-7)
-    thrust = jnp.linspace(0.0, drone.max_thrust, 4)
-    np.testing.assert_allclose(speed_for_thrust(like(drone), thrust), speed_for_thrust(drone, thrust), rtol=1e-6)
-    lagged = [quadrotor.rotor_lag(one, speed, speed[::-1], 0.002) for one in (drone, like(drone))]
-    np.testing.assert_allclose(lagged[0], lagged[1], rtol=1e-6)
+    alike, each = drone.wrench(speed[:, :4], strength), by_rotor(drone).wrench(speed, strength)
+    for one, other in zip(alike, each, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(("count", "tilt"), [(4, 0.0), (6, 0.0), (8, 0.0), (6, 0.3), (8, -0.2), (4, 0.2)])
@@ -126,16 +114,14 @@ def test_uneven_rotors_share_the_weight_unevenly() -> None:
 def test_what_cannot_hover_is_refused_in_one_line(frame: Airframe, message: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         Multirotor.of(frame, FILE)
-    assert "own.urdf" in str(caught.value)
+    assert "drone.urdf" in str(caught.value)
     assert "robot.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_shared_out_for_its_own_kind_thrusts_stay_what_they_are() -> None:
-    """The Crazyflie's rotors as general ones get what the controllers told the Crazyflie's."""
-    drone = like(REFERENCE)
+def test_allocated_to_the_reference_thrusts_stay_what_they_are() -> None:
     wanted = jax.random.uniform(jax.random.key(2), (64, 4), minval=0.05, maxval=0.1)
-    np.testing.assert_allclose(Allocation.of(drone, REFERENCE).thrusts(wanted), wanted, atol=1e-3 * 0.12)
+    np.testing.assert_allclose(Allocation.of(REFERENCE, REFERENCE).thrusts(wanted), wanted, atol=1e-3 * 0.12)
 
 
 @pytest.mark.parametrize(("count", "tilt"), [(4, 0.0), (6, 0.0), (6, 0.3), (8, 0.0)])
@@ -145,8 +131,8 @@ def test_shared_out_thrusts_accelerate_alike(count: int, tilt: float) -> None:
     wanted = hover * (1 + 0.02 * jax.random.normal(jax.random.key(3), (32, 4)))
     thrusts = Allocation.of(drone, REFERENCE).thrusts(wanted)
     force, torque = drone.wrench(speed_for_thrust(drone, thrusts))
-    lift, turn = rotor_wrench(REFERENCE, speed_for_thrust(REFERENCE, wanted))
-    np.testing.assert_allclose(force[:, 2] / drone.mass, lift / REFERENCE.mass, rtol=1e-3)
+    lift, turn = REFERENCE.wrench(speed_for_thrust(REFERENCE, wanted))
+    np.testing.assert_allclose(force[:, 2] / drone.mass, lift[:, 2] / REFERENCE.mass, rtol=1e-3)
     np.testing.assert_allclose(
         torque / np.array(drone.inertia), turn / np.array(REFERENCE.inertia), rtol=5e-3, atol=0.05
     )

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.dynamics import neighbours
 from tasks.swarm.dynamics.aerodynamics import downwash_of_pairs
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES
 from tasks.swarm.dynamics.neighbours import Neighbours
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS
 
 
 @pytest.fixture(params=["dense", "grid"])
@@ -119,7 +120,7 @@ def test_worlds_can_be_vmapped(way: str) -> None:
 
 
 def test_what_columns_leave_out_is_below_a_thousandth_of_a_crazyflie() -> None:
-    weight = min(drone.mass for drone in QUADROTORS.values()) * GRAVITY
+    weight = min(drone.mass for drone in CRAZYFLIES.values()) * GRAVITY
     drops = np.linspace(0.01, 100.0, 20_000)
     beside = np.stack([np.full_like(drops, neighbours.COLUMN_RADIUS), np.zeros_like(drops), drops], -1)
     wash = jax.jit(downwash_of_pairs)

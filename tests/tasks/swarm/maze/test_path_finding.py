@@ -18,7 +18,8 @@ from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
 from policies.training.loading import load_policy
 from tasks.swarm.control.levels import Level
-from tasks.swarm.dynamics.drones import RADIUS, Drones, still
+from tasks.swarm.dynamics.crazyflie import RADIUS
+from tasks.swarm.dynamics.drones import Drones, still
 from tasks.swarm.maze.grid import NOWHERE
 from tasks.swarm.maze.path_finding import (
     AHEAD,

@@ -17,9 +17,10 @@ from embodied.core.entity_rows import COLUMNS
 from embodied.core.world import World
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.registry import join_content
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control.levels import LEVELS, SPEED, Level
-from tasks.swarm.dynamics.drones import RADIUS, Box, Drones, places, scatter, still
-from tasks.swarm.dynamics.quadrotor import GRAVITY
+from tasks.swarm.dynamics.crazyflie import RADIUS
+from tasks.swarm.dynamics.drones import Box, Drones, places, scatter, still
 from tasks.swarm.flocking.flock import kuramoto, polarisation
 from tasks.swarm.multi.base_station import BaseStation, BaseStationConfig
 from tasks.swarm.multi.coverage import CELL, Coverage, CoverageConfig

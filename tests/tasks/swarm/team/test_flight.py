@@ -12,14 +12,15 @@ import pytest
 import torch
 
 import embodied
+from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.dynamics.drones import Drones, still
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
 from tasks.swarm.multi.formation import Formation, FormationConfig
 from tasks.swarm.team.flight import DENSE, Flight, Physics
 
-P250 = QUADROTORS[Preset.P250]
+P250 = CRAZYFLIES[Preset.P250]
 DT = 1 / 240  # s
 
 
@@ -102,7 +103,7 @@ def test_lists_of_neighbours_find_the_same_wash_as_all_pairs() -> None:
 
 def test_modes_of_gym_pybullet_drones_are_its_drone_and_its_effects() -> None:
     task = Formation(FormationConfig(agents=2, mode="PYB_GND_DRAG_DW"))
-    assert task.drone == QUADROTORS[Preset.GPD]
+    assert task.drone == CRAZYFLIES[Preset.GPD]
     assert task.physics.effects == {Effect.GROUND, Effect.DRAG, Effect.DOWNWASH}
 
 

@@ -1,8 +1,9 @@
-"""`swarm/hover` and `swarm/trajectory` with multirotors of one's own."""
+"""`swarm/hover` and `swarm/trajectory` with robots by name and by file."""
 
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ import embodied
 from benchmarks.firefly import description, urdf
 from embodied.core.world import World
 from embodied.errors import EmbodiedError
+from embodied.robot.rotors import GRAVITY
 from embodied.storage.paths import asset
 from tasks.swarm.control.levels import Level
+from tasks.swarm.dynamics.aerodynamics import Effect
+from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, RADIUS, Preset
 from tasks.swarm.dynamics.drones import still as still_drones
-from tasks.swarm.dynamics.multirotor import Multirotor
-from tasks.swarm.dynamics.quadrotor import GRAVITY, QUADROTORS, Preset
+from tasks.swarm.dynamics.robots import MODEL, drone_robot
 from tasks.swarm.single.hover import HEIGHT, Hover, HoverConfig
 from tasks.swarm.single.trajectory import Trajectory, TrajectoryConfig
 from tests.kit.hooks import blank, partly
@@ -76,7 +79,6 @@ def test_each_rotor_idles_hovers_and_gives_all(firefly: str) -> None:
     task = Hover(HoverConfig(robot=firefly))
     action = np.array([-1.0, 0, 1, 0.5, 0, 0], np.float32)
     speed, _ = jitted(task.process_action)(None, blank(task).task_state, action, jax.random.key(0))
-    assert isinstance(task.drone, Multirotor)
     fraction = np.asarray(speed) ** 2
     hover = task.drone.hover_fraction[0]
     np.testing.assert_allclose(fraction, [0, hover, 1, (1 + hover) / 2, hover, hover], atol=1e-5)
@@ -92,12 +94,23 @@ def test_what_turns_less_readily_starts_calmer_and_higher(firefly: str, tmp_path
     assert 0.9 < float(jnp.abs(spins).max()) / (2 * large.agility) <= 1.0
 
 
-def test_the_crazyflies_file_flies_as_its_preset(tmp_path: Path) -> None:
-    """Its curves are quadratic and its lag one number, so not to the last digit."""
-    own, file = (Hover(HoverConfig(robot=robot)) for robot in ("", str(asset("robots/crazyflie/crazyflie.xml"))))
-    preset = QUADROTORS[Preset.P250]
-    assert own.drone == preset
-    assert isinstance(file.drone, Multirotor)
+def test_the_crazyflie_by_name_or_by_file_is_the_default() -> None:
+    for robot in ("crazyflie", str(asset(MODEL))):
+        near_floor = TrajectoryConfig(robot=robot, effects=(Effect.GROUND,))
+        for task in (Hover(HoverConfig(robot=robot)), Trajectory(near_floor)):
+            assert task.drone is CRAZYFLIES[Preset.P250]
+            assert (task.robot.name, task.robot.radius) == ("crazyflie", RADIUS)
+    assert drone_robot("crazyflie", Preset.B500).drone is CRAZYFLIES[Preset.B500]
+
+
+def test_the_description_of_the_crazyflie_flies_as_its_preset(tmp_path: Path) -> None:
+    """As a user's file: its curves are quadratic and its lag one number, so not to the last digit."""
+    shutil.copytree(asset(MODEL).parent, tmp_path / "copy")
+    own, file = (Hover(HoverConfig(robot=robot)) for robot in ("", str(tmp_path / "copy" / "crazyflie.xml")))
+    preset = CRAZYFLIES[Preset.P250]
+    assert own.drone is preset
+    assert not file.drone.crazyflie
+    assert file.agility == pytest.approx(1.0, rel=1e-3)
     assert file.drone.mass == preset.mass
     np.testing.assert_allclose(file.drone.inertia, preset.inertia, rtol=1e-6)
     np.testing.assert_allclose(file.drone.hover_fraction, preset.hover_fraction, rtol=1e-4)
@@ -182,9 +195,9 @@ def test_other_robots_and_other_air_are_refused(tmp_path: Path, firefly: str) ->
     (odd.parent / "robot.toml").write_text("spin = [1, -1, 1]")
     with pytest.raises(EmbodiedError, match=r"odd.urdf: its 3 rotors cannot hold it level"):
         embodied.make("swarm/hover", 1, "rigid", robot=str(odd))
-    with pytest.raises(EmbodiedError, match=r"effects=ground with a robot of one's own; expected effects of drag and"):
+    with pytest.raises(EmbodiedError, match=r"effects=ground with robot .*firefly.urdf; expected effects of drag and"):
         embodied.make("swarm/trajectory", 1, "rigid", robot=firefly, effects=("drag", "ground"))
-    with pytest.raises(EmbodiedError, match=r"mode=pyb_gnd with a robot of one's own"):
+    with pytest.raises(EmbodiedError, match=r"mode=pyb_gnd with robot .*firefly.urdf"):
         embodied.make("swarm/trajectory", 1, "rigid", robot=firefly, mode="pyb_gnd")
 
 
@@ -194,7 +207,7 @@ def test_the_file_is_found_wherever_a_run_is_gone_on_with(tmp_path: Path, monkey
         assert config.robot == str(tmp_path / "m.urdf")
 
 
-def test_several_of_ones_own_keep_apart_by_their_size(firefly: str) -> None:
+def test_several_large_drones_keep_apart_by_their_size(firefly: str) -> None:
     task = Trajectory(TrajectoryConfig(agents=2, robot=firefly))
     assert task.radius == pytest.approx(1.5 * 0.218, abs=0.005)
     assert task.model.nbody == 3
