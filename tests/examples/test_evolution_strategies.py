@@ -12,7 +12,7 @@ from embodied import list as listing
 from embodied import train as command
 from embodied.errors import EmbodiedError
 from embodied.storage.runs import Run
-from examples.own_learner import ENTRY, ESConfig
+from examples.evolution_strategies import ENTRY, ESConfig
 from policies.policy import rebuild
 from policies.registry import ALGORITHMS, AlgorithmEntry, find_algorithm, register
 from policies.training.loop import Trainer, train
@@ -36,7 +36,9 @@ def test_it_is_listed_and_another_one_of_its_name_is_refused() -> None:
     register(ENTRY)  # again, as when content is joined twice
     assert find_algorithm("es").config_type is ESConfig
     assert "evolution strategies" in run(listing.main, "--learners").out
-    with pytest.raises(EmbodiedError, match=r"'es' is registered twice: by examples.own_learner:ES and by other:ES"):
+    with pytest.raises(
+        EmbodiedError, match=r"'es' is registered twice: by examples.evolution_strategies:ES and by other:ES"
+    ):
         register(AlgorithmEntry("es", "other:Config", "other:ES", "another"))
     with pytest.raises(EmbodiedError, match=r"'ppo' is registered twice"):
         register(AlgorithmEntry("ppo", "other:Config", "other:PPO", "another"))

@@ -1,7 +1,7 @@
 """Evolution strategies, as a learner that a third party adds.
 
-    python examples/own_learner.py swarm/hover --algorithm es --es.step 0.2
-    python examples/own_learner.py --resume runs/swarm/hover/20261121-103000
+    python examples/evolution_strategies.py swarm/hover --algorithm es --es.step 0.2
+    python examples/evolution_strategies.py --resume runs/swarm/hover/20261121-103000
 
 It takes the words of `python -m embodied.train`. An installed package registers the entry in the function that
 registers its tasks, and `embodied.train` knows it.
