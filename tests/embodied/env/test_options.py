@@ -72,7 +72,8 @@ def test_a_change_registered_in_one_line_is_a_flag_an_argument_and_a_key_of_a_ru
     assert evaluate.parse(entry, [HOVER, "--policy", "zero", "--extra-mass", "0.01"]).wrappers == parsed.wrappers
     assert run_document(parsed)["extra_mass"] == 0.01
     assert saved_settings(saved(tmp_path, parsed)).wrappers == parsed.wrappers
-    plain, heavy = (embodied.make(HOVER, 1, "rigid", **more).task.model for more in ({}, {"extra_mass": 0.01}))
+    given: list[dict[str, Any]] = [{}, {"extra_mass": 0.01}]
+    plain, heavy = (embodied.make(HOVER, 1, "rigid", **more).task.model for more in given)
     assert heavy.body_mass.sum() - plain.body_mass.sum() == pytest.approx(0.01)
 
 

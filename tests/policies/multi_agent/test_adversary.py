@@ -146,4 +146,4 @@ def test_who_attacks_and_who_learns_to_bear_it_is_said_on_the_command_line(tmp_p
 )
 def test_settings_of_adversaries_that_make_no_sense_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(EmbodiedError, match=message):
-        Settings("swarm/swap", 4, 16, **given)
+        Settings(task="swarm/swap", num_envs=4, steps=16, **given)
