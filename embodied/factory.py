@@ -60,7 +60,7 @@ def make(
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         **options: Fields of the task's config; of the cameras (`embodied.rendering.camera_config.CameraConfig`):
             `resolution`, `visual_shift`, `visual_terms`, `shadows`; of changes that also commands offer
-            (`embodied.env.options`, `sim2real.twins.flags`): `calibration`, `calibration_width`, `initial_states`,
+            (`embodied.env.options`, `sim2real.flags`): `calibration`, `calibration_width`, `initial_states`,
             `initial_states_share`, `episode_steps`, `episodes_per_trial`.
 
     Raises:

@@ -9,4 +9,4 @@ if TYPE_CHECKING:  # deploying a bundle needs neither JAX nor MuJoCo, which the 
 
 
 def register(registry: Registry) -> None:
-    registry.register_wrapper("calibration", "sim2real.twins.flags:Calibration")
+    registry.register_wrapper("calibration", "sim2real.flags:Calibration")

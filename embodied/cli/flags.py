@@ -30,6 +30,9 @@ _RARE = "rare"
 Rare = Annotated[T, _RARE]
 """Type of a field whose flag few people set: `--help` leaves it to `--help-all`."""
 
+Unflagged = Annotated[T, tyro.conf.Fixed, tyro.conf.Suppress]
+"""Type of a field without a flag, which Python code alone sets."""
+
 _FIXED: Any = tyro.conf.Fixed
 _NO_ARG: Any = tyro.conf.arg()
 _WORDS = {bool: "{True,False}", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
@@ -281,7 +284,11 @@ def meant(word: str, flags: Sequence[Flag]) -> list[str]:
     """
     names = [flag.names[0] for flag in flags if not flag.positional]
     last = _parted(word.replace("_", "-").lower())[1]
-    synonyms = [name for target in (*MEANT.get(last, ()), last) for name in names if _ends(name, target)]
+    synonyms = [
+        name
+        for target in (*MEANT.get(last, ()), last)
+        for name in sorted((name for name in names if _ends(name, target)), key=lambda name: _parted(name)[1] != target)
+    ]
     by_last = {_parted(name)[1]: name for name in reversed(names)}
     near = [by_last[found] for found in closest(last, by_last)] + closest(word, names)
     return list(dict.fromkeys([*synonyms, *near, *containing(last, names)]))[:3]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeV
 
 import tyro
 
-from embodied.cli.flags import Rare
+from embodied.cli.flags import Rare, Unflagged
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content, load_target
 from embodied.rendering.camera_config import CameraConfig
@@ -177,7 +177,7 @@ class EnvOptions(Generic[C]):
     """Seed of every random draw."""
     device: str | None = None
     """Device of the policy: cpu, cuda or cuda:N; by default the engine's."""
-    engine_options: tyro.conf.Fixed[Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    engine_options: Unflagged[Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco."""
     camera_config: tyro.conf.OmitArgPrefixes[CameraConfig] = dataclasses.field(default_factory=CameraConfig)
     """Cameras that are observed."""

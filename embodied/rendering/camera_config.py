@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import tyro
-
-from embodied.cli.flags import Rare
+from embodied.cli.flags import Rare, Unflagged
 from embodied.storage.configs import Inline
 
 
@@ -22,9 +20,9 @@ class CameraConfig(Inline):
     visual_shift: Rare[str | None] = None
     """With --cameras: how looks differ between episodes from what the task shows: colours, camera (by 5 cm), lights, or
     all (see `embodied.rendering.visual_randomization`)."""
-    visual_terms: tyro.conf.Fixed[tuple[Any, ...]] = ()
+    visual_terms: Unflagged[tuple[Any, ...]] = ()
     """Visual randomisation by single terms, drawn anew for every episode."""
-    shadows: tyro.conf.Fixed[bool] = False
+    shadows: Unflagged[bool] = False
     """Whether lights cast shadows, which takes about twice the time."""
 
     @property

@@ -36,9 +36,7 @@ def test_it_is_listed_and_another_one_of_its_name_is_refused() -> None:
     register(ENTRY)  # again, as when content is joined twice
     assert find_algorithm("es").config_type is ESConfig
     assert "evolution strategies" in run(listing.main, "--learners").out
-    with pytest.raises(
-        EmbodiedError, match=r"'es' is registered twice: by .*evolution_strategies:ES and by other:ES"
-    ):
+    with pytest.raises(EmbodiedError, match=r"'es' is registered twice: by .*evolution_strategies:ES and by other:ES"):
         register(AlgorithmEntry("es", "other:Config", "other:ES", "another"))
     with pytest.raises(EmbodiedError, match=r"'ppo' is registered twice"):
         register(AlgorithmEntry("ppo", "other:Config", "other:PPO", "another"))

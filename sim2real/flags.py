@@ -1,4 +1,4 @@
-"""The flags `--calibration` and `--calibration-width`."""
+"""Flags that this package adds to every command that makes environments: `--calibration`, `--calibration-width`."""
 
 from __future__ import annotations
 
