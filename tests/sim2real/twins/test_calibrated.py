@@ -25,12 +25,13 @@ from embodied.train import main as train
 from policies.training import launch
 from policies.training.settings import saved_settings
 from sim2real.contract.contract import Contract
+from sim2real.flags import Calibration as CalibrationFlags
 from sim2real.graphs.describe import describe
 from sim2real.identification import calibration as cb
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.twins import crazyflie, flags, make_twin, panda
+from sim2real.twins import crazyflie, make_twin, panda
 from sim2real.twins.calibrated import calibrated
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
@@ -258,7 +259,7 @@ def test_a_run_keeps_its_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run = Run.open(tmp_path / "run")
     assert "drone_inertia" in run.config["variations"]["calibration"]
     (kept,) = saved_settings(run).wrappers
-    assert isinstance(kept, flags.Calibration)
+    assert isinstance(kept, CalibrationFlags)
     assert kept.calibration is not None
     assert cb.load(kept.calibration) == drone()
 
