@@ -8,6 +8,7 @@ import contextlib
 import difflib
 import errno
 import functools
+import operator
 import os
 import select
 import sys
@@ -15,7 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TextIO, TypeVar
+from typing import Any, NoReturn, ParamSpec, TextIO, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -243,3 +244,19 @@ def _reader_gone(stream: TextIO) -> bool:
         return any(event & select.POLLERR for _, event in poll.poll(0))
     except (OSError, ValueError, AttributeError):  # Replaced by an object without a descriptor, closed, or None.
         return False
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """`value` as an int.
+
+    Raises:
+        EmbodiedError: it is none, or out of bounds; names it.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
+        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise EmbodiedError(f"{name}={value!r}; expected a whole number, {bounds}")
+    return number

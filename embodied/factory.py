@@ -14,14 +14,14 @@ import mujoco
 import numpy as np
 import torch
 
-from embodied.core.episode import SEEDS, whole_number
+from embodied.core.episode import SEEDS
 from embodied.core.task import KEPT, Task
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
 from embodied.env.options import EnvOptions, Wrapper, with_options
-from embodied.errors import EmbodiedError, EngineError, UnknownNameError
+from embodied.errors import EmbodiedError, EngineError, UnknownNameError, whole_number
 from embodied.registry import TaskEntry, join_content
 from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.visual_randomization import shift_terms
@@ -54,7 +54,8 @@ def make(
         engine: Physics engine; by default the best that runs the task on this machine.
         seed: Seed of every random draw.
         device: Where torch tensors live; by default with the engine.
-        config: The task's config, or one of a type that it extends; `options` replace single fields of it.
+        config: The task's config, one of a type that it extends, or a mapping of the fields that differ; `options`
+            replace single fields, too.
         engine_options: Options of the engine, such as `{"impl": "jax"}` for mjx or `{"threads": 1}` for mujoco.
         wrappers: Further changes of the task, innermost first, such as `lambda task: task.without(rewards=["spin"])`.
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
@@ -118,7 +119,9 @@ def engine_of(entry: TaskEntry, name: str | None) -> str:
 def _config(name: str, config: Any) -> Any:
     """The config of a task, by default its own."""
     kind = join_content()[name].load()
-    return kind.config_type() if config is None else extended(config, kind.config_type)
+    if config is None or isinstance(config, Mapping):
+        return override(kind.config_type(), config or {})
+    return extended(config, kind.config_type)
 
 
 def _is_pure(wrapper: Change) -> bool:
@@ -131,6 +134,8 @@ def _is_pure(wrapper: Change) -> bool:
 def _observed(config: CameraConfig, task: Task[Any]) -> CameraConfig | None:
     """The cameras with their shift in terms; None without cameras."""
     shift, model = config.visual_shift, task.visual_model
+    if shift and not config.cameras:
+        raise EmbodiedError(f"visual_shift={shift!r} without cameras; expected both")
     shifts = shift_terms(shift, model, config.cameras) if shift else ()
     terms = (*config.visual_terms, *shifts)
     return dataclasses.replace(config, visual_shift=None, visual_terms=terms) if config.cameras else None

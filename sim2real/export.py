@@ -126,6 +126,8 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
             codes = one_hot(identities.index(chosen), len(identities))
         return IdentifiedPolicy(policy, codes[0]), made, chosen
     own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
+    if task not in (None, own):
+        raise ExportError(f"'{checkpoint.path}' holds a policy of {own}, not of {task}")
     return policy, task_of(checkpoint, own, robot), own
 
 

@@ -147,7 +147,8 @@ def _report(settings: Settings, document: dict[str, Any]) -> None:
     cli.show(cli.table(f"{settings.task}, policy {settings.policy}", rows))
     cli.show(f"Look at it:   {settings.out / PAGE}")
     begin = "" if settings.policy in ("expert", "random", "zero") else f" --start-from {settings.policy}"
-    flags = f"{begin} --initial-states {settings.out / INITIAL_STATES}"
+    given = "".join(f" --{name} {value}" for name in ("robot", "calibration") if (value := getattr(settings, name)))
+    flags = f"{begin}{given} --initial-states {settings.out / INITIAL_STATES}"
     cli.say(f"Train there:  python -m embodied.train {settings.task}{flags}")
 
 

@@ -174,6 +174,8 @@ def task_and_policy(name: str, policy: str | None, registry: Registry) -> tuple[
         EmbodiedError: neither a task nor a run.
     """
     if name in registry or name in registry.suites or not Path(name).exists():
+        if name.startswith(("runs/", "/", "./", "../")) and not name.endswith(".py") and ".py:" not in name:
+            raise EmbodiedError(f"there is no run at {name!r}; python -m embodied.runs lists those there are")
         return registry.find(name).name, policy
     from embodied.storage.runs import Run  # with torch, which a name that does not exist is refused without
 

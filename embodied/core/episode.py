@@ -10,7 +10,6 @@ restart splits the key. So a batch of environments equals a loop over single one
 from __future__ import annotations
 
 import dataclasses
-import operator
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -20,7 +19,7 @@ from jax import Array
 from embodied.core.facets import Team
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, StateT, World
-from embodied.errors import ActionError, EmbodiedError
+from embodied.errors import ActionError, whole_number
 from embodied.math.rewards import weigh
 
 T = TypeVar("T")
@@ -83,22 +82,6 @@ def flatten_observation(observation: Any, team: Team | None = None) -> dict[str,
 def team_mean(value: Array) -> Array:
     """() from what is () or (agents,)."""
     return value if jnp.ndim(value) == 0 else jnp.mean(value)
-
-
-def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """`value` as an int.
-
-    Raises:
-        EmbodiedError: it is none, or out of bounds; names it.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise EmbodiedError(f"{name}={value!r}; expected a whole number, {bounds}")
-    return number
 
 
 def environment_keys(seed: int, num_envs: int) -> Array:

@@ -229,5 +229,5 @@ class Pictures(Facet):
     """
 
 
-FACETS = ("operator", "language", "pictures", "team")
-"""Names of all facets among the hooks."""
+FACETS: Mapping[str, type[Facet]] = {"operator": Operator, "language": Language, "pictures": Pictures, "team": Team}
+"""Name of every facet among the hooks -> its type."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
 import mujoco
 from jax import Array
 
-from embodied.core.facets import Language, Operator, Pictures, Team
+from embodied.core.facets import FACETS, Language, Operator, Pictures, Team
 from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
+from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 
 Observation = Mapping[str, Mapping[str, Array]]
@@ -114,6 +116,10 @@ class TaskHooks(abc.ABC, Generic[StateT]):
 
     def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
         """Take `config`, or the defaults of `config_type`, and the changes of `embodied.core.task.Task.rebuilt`."""
+        for name, kind in FACETS.items():
+            declared = inspect.getattr_static(type(self), name)
+            if declared is not None and not isinstance(declared, kind | property | functools.cached_property):
+                raise EmbodiedError(f"{type(self).__name__}.{name} is {declared!r}; expected a {kind.__name__}")
         self.config = self.config_type() if config is None else config
         self.changes = changes
 

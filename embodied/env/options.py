@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeV
 import tyro
 
 from embodied.cli.flags import Rare, Unflagged
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, whole_number
 from embodied.registry import join_content, load_target
 from embodied.rendering.camera_config import CameraConfig
 from embodied.storage.configs import Inline, from_json, override, places
@@ -38,6 +38,12 @@ class Wrapper(Inline):
     """Whether what is learned under it also acts under it: evaluations have it, and policies note it."""
     of_robot: ClassVar[bool] = False
     """Whether it changes the robot, and so comes before other changes."""
+
+    def __post_init__(self) -> None:
+        first, *others = dataclasses.fields(self)
+        changed = [field.name for field in others if getattr(self, field.name) != field.default]
+        if not self.is_given and changed:
+            raise EmbodiedError(f"{changed[0]}={getattr(self, changed[0])!r} without {first.name}; expected both")
 
     @property
     def is_given(self) -> bool:
@@ -93,8 +99,8 @@ class TimeLimit(Wrapper):
     """Control steps of an episode; by default the task's own time limit."""
 
     def __post_init__(self) -> None:
-        if self.episode_steps is not None and self.episode_steps < 1:
-            raise EmbodiedError(f"episode_steps={self.episode_steps}; expected at least 1 control step")
+        if self.episode_steps is not None:
+            whole_number("episode_steps", self.episode_steps, 1)
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
         from embodied.core import task as tasks
@@ -115,8 +121,8 @@ class Trials(Wrapper):
     --ppo.actor.architecture gru --ppo.actor.memory 128. Evaluations count trials, and report each of their episodes."""
 
     def __post_init__(self) -> None:
-        if self.episodes_per_trial is not None and self.episodes_per_trial < 1:
-            raise EmbodiedError(f"episodes_per_trial={self.episodes_per_trial}; expected a whole number, at least 1")
+        if self.episodes_per_trial is not None:
+            whole_number("episodes_per_trial", self.episodes_per_trial, 1)
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
         from embodied.env import trials

@@ -23,7 +23,7 @@ import torch
 from jax import Array
 from torch import Tensor
 
-from embodied.core.episode import is_diverged, whole_number
+from embodied.core.episode import is_diverged
 from embodied.core.facets import Operator
 from embodied.core.hooks import Observation
 from embodied.core.task import Task, TaskWrapper
@@ -31,7 +31,7 @@ from embodied.core.world import ResetState, StateT, World
 from embodied.env.env import Env
 from embodied.env.step import Step
 from embodied.env.vec_env import CRITIC, POLICY, ObservationSpec, StepData
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, whole_number
 from embodied.math.rewards import weigh
 from embodied.math.symmetry import Mirror
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from embodied.cli.flags import Rare, Unflagged
+from embodied.errors import EmbodiedError, whole_number
 from embodied.storage.configs import Inline
 
 
@@ -24,6 +25,13 @@ class CameraConfig(Inline):
     """Visual randomisation by single terms, drawn anew for every episode."""
     shadows: Unflagged[bool] = False
     """Whether lights cast shadows, which takes about twice the time."""
+
+    def __post_init__(self) -> None:
+        sides = self.resolution if isinstance(self.resolution, tuple | list) else (self.resolution,) * 2
+        if len(sides) != 2:
+            raise EmbodiedError(f"resolution={self.resolution}; expected pixels of both sides, or width and height")
+        for side in sides:
+            whole_number("resolution", side, 1)
 
     @property
     def size(self) -> tuple[int, int]:

@@ -30,8 +30,15 @@ def robot_file(robot: Path | str) -> Path:
     path, known = Path(robot), named_robots()
     if str(robot) in known:  # whatever folder of that name is here
         return known[str(robot)]
-    if path.exists():
+    if path.is_file():
         return path
-    if path.suffix or len(path.parts) != 1:
-        raise ModelError(f"{path} does not exist; expected a model file, or {', '.join(known)}")
+    if is_path(robot):
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ModelError(f"{path} {what}; expected a model file, or {', '.join(known)}")
     raise UnknownNameError("robot", str(robot), known)
+
+
+def is_path(robot: Path | str) -> bool:
+    """Whether a word that stands for a robot is a path rather than a name."""
+    path = Path(robot)
+    return bool(path.suffix) or len(path.parts) > 1

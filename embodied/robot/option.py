@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from embodied.robot.description import NAME
-from embodied.robot.named import named_robots, robot_file
+from embodied.robot.named import is_path, robot_file
 from embodied.robot.robot import Robot
 
 T = TypeVar("T")
@@ -23,11 +23,11 @@ RobotPath = Annotated[str, tyro.conf.arg(aliases=("--robot",))]
 def keep_absolute(config: Any, default: str = "") -> None:
     """Make the path in a config's field `robot` absolute, so that a run finds it wherever it is resumed.
 
-    A name of a robot stays; that of the `default` robot becomes the empty one, as if it had not been given.
+    A name stays; that of the `default` robot becomes the empty one, as if it had not been given.
     """
     if config.robot == default:
         object.__setattr__(config, "robot", "")
-    elif config.robot and config.robot not in named_robots():
+    elif is_path(config.robot) or Path(config.robot).is_file():
         object.__setattr__(config, "robot", str(Path(config.robot).resolve()))
 
 

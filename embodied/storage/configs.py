@@ -104,6 +104,8 @@ def _members(kind: Any, value: Any, where: str) -> Any:
         return _members(arguments[0], value, where)
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_members(arguments[0], one, where) for one in value)
+    if kind is Path and isinstance(value, str):
+        return Path(value)
     if not (isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str)):
         return value
     try:
@@ -154,11 +156,16 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         fitting = next((choice for choice in others if several and typing.get_origin(choice) is tuple), first)
         return None if value is None else _convert(fitting, value, where)
     if origin is tuple:
-        kinds = [arguments[0]] * len(value) if len(arguments) == 2 and arguments[1] is Ellipsis else arguments
+        repeated = len(arguments) == 2 and arguments[1] is Ellipsis
+        if not isinstance(value, list | tuple) or not (repeated or len(value) == len(arguments)):
+            raise RunError(f"{where} is {value!r}; expected a list{'' if repeated else f' of {len(arguments)}'}")
+        kinds = [arguments[0]] * len(value) if repeated else arguments
         return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Path):
+        if not isinstance(value, str):
+            raise RunError(f"{where} is {value!r}; expected a path")
         return kind(value)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _saved_member(kind, value, where)

@@ -46,7 +46,16 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
         defaults = default_settings(entry, algorithm or DEFAULT)
     else:
         defaults = read(Path(file)).settings(entry, algorithm)
+    if (begin := cli.flag_value(words, "--start-from")) is not None:
+        defaults = begun_from(defaults, begin)
     return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
+
+
+def begun_from(settings: Settings[Any, Any], policy: str) -> Settings[Any, Any]:
+    """Settings with robot, options, trials and cameras with which a policy learned that a training begins with."""
+    from policies.training.loading import with_needs  # with torch and JAX
+
+    return with_needs(settings, policy)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embodied import cli
-from embodied.core.episode import SEEDS, whole_number
+from embodied.core.episode import SEEDS
 from embodied.env.options import Trials
-from embodied.errors import EmbodiedError, listing
+from embodied.errors import EmbodiedError, listing, whole_number
 from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.configs import override, places, run_document
@@ -84,6 +84,8 @@ def train_policy(
     file = None if config_file is None else command_line.read(Path(config_file))
     entry = join_content().find(task)
     defaults = default_settings(entry, algorithm or DEFAULT) if file is None else file.settings(entry, algorithm)
+    if settings.get("start_from") is not None:
+        defaults = command_line.begun_from(defaults, str(settings["start_from"]))
     for name in ("seeds", "resume"):
         if name in settings:
             raise EmbodiedError(f"train_policy takes no {name}: it trains one policy from the beginning")

@@ -115,3 +115,8 @@ def test_the_tasks_options_are_flags_and_a_run_has_its_own(tmp_path) -> None:
     assert play.parse([str(run.path)]).config.agents == 4
     catalogue, task, policy = play.chosen(play.parse([str(run.path), "--config.agents", "5"]))
     assert catalogue.needs(task, policy).config.agents == 5
+
+
+def test_a_run_that_is_not_there_is_called_a_run() -> None:
+    assert "there is no run at 'runs/nope'; python -m embodied.runs lists" in refused(play.main, "runs/nope")
+    assert "unknown task 'swarm/hovr'; did you mean 'swarm/hover'" in refused(play.main, "swarm/hovr")

@@ -57,3 +57,10 @@ def test_a_facet_is_made_once_for_each_task(task: Task[Any], name: str) -> None:
 def test_agents_that_cannot_change_places_say_so() -> None:
     with pytest.raises(EmbodiedError, match="agents of this task cannot change places: no `seen_by` says what each"):
         Team(4).seen_by(None, None, None)  # type: ignore[arg-type]  # refused before it looks
+
+
+@pytest.mark.parametrize("name", FACETS)
+def test_a_facet_of_another_type_is_refused(name: str) -> None:
+    kind = type("Wrong", (Speck,), {name: "reach"})
+    with pytest.raises(EmbodiedError, match=rf"Wrong\.{name} is 'reach'; expected a {FACETS[name].__name__}$"):
+        kind()

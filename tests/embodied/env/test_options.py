@@ -16,7 +16,7 @@ from embodied.core.task import Task
 from embodied.env.options import EnvOptions, Trials, Wrapper, registered, with_options
 from embodied.errors import EmbodiedError
 from embodied.registry import join_content
-from embodied.storage.configs import override, places, run_document
+from embodied.storage.configs import from_json, override, places, run_document
 from embodied.storage.runs import Run
 from policies.training import command_line
 from policies.training.loading import with_needs
@@ -123,3 +123,52 @@ def test_options_are_replaced_by_name_wherever_they_stand() -> None:
     with pytest.raises(EmbodiedError, match=r"HoverConfig has no field 'start_tlt'; did you mean 'start_tilt'"):
         with_options(options, {"start_tlt": 0.1})
     assert set(places(options)) >= {"episode_steps", "calibration", "initial_states", "cameras", "task"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"calibration": "/nope"}, "'/nope' does not exist|/nope"),
+        ({"calibration_width": 2.0}, "calibration_width=2.0 without calibration; expected both"),
+        ({"initial_states_share": 0.3}, "initial_states_share=0.3 without initial_states"),
+        ({"episode_steps": "ten"}, "episode_steps='ten'; expected a whole number, at least 1"),
+        ({"episode_steps": 2.5}, "episode_steps=2.5; expected a whole number"),
+        ({"episodes_per_trial": 0}, "episodes_per_trial=0; expected a whole number, at least 1"),
+        ({"visual_shift": "colours"}, "visual_shift='colours' without cameras"),
+        ({"cameras": ["track"], "resolution": 0}, "resolution=0; expected a whole number, at least 1"),
+        ({"cameras": ["track"], "resolution": (1, 2, 3)}, r"resolution=\(1, 2, 3\); expected pixels of both sides"),
+        ({"config": {"latncy": (0, 0)}}, "no field 'latncy'; did you mean 'latency'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        embodied.make(HOVER, 1, "rigid", **given)
+
+
+def test_a_config_may_be_the_fields_that_differ() -> None:
+    assert embodied.make(HOVER, 1, "rigid", config={"preset": "t350"}).task.config.preset == "t350"
+
+
+def test_a_training_that_begins_with_a_policy_has_its_options_unless_flags_say_others(tmp_path: Path) -> None:
+    config = override(settings().config, {"preset": "t350"})
+    run, entry = saved(tmp_path, settings(config=config, episodes_per_trial=2)), join_content().find(HOVER)
+    begun = command_line.parse(entry, [HOVER, "--start-from", str(run.path)])
+    assert begun.config.preset == "t350"
+    assert list(begun.wrappers) == [Trials(2)]
+    assert command_line.parse(entry, [HOVER, "--start-from", str(run.path), "--config.preset", "p250"]) == (
+        override(begun, {"config": override(begun.config, {"preset": "p250"})})
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (tuple[int, int], [8], "expected a list of 2"),
+        (tuple[str, ...], "track", "expected a list"),
+        (Path, 5, "expected a path"),
+    ],
+    ids=str,
+)
+def test_stored_values_of_another_shape_are_refused(kind: Any, value: Any, message: str) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        from_json(kind, value, "given")

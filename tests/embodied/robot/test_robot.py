@@ -291,5 +291,8 @@ def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pyt
 def test_robots_of_the_assets_are_loaded_by_name() -> None:
     robot = Robot.load("go1")
     assert (robot.file.name, len(robot.joints), len(robot.feet)) == ("go1.xml", 12, 4)
-    with pytest.raises(EmbodiedError, match=r"unknown robot 'go11'.*go1"):
-        Robot.load("go11")
+    for name in ("go11", ""):
+        with pytest.raises(EmbodiedError, match=rf"unknown robot '{name}'.*go1"):
+            Robot.load(name)
+    with pytest.raises(EmbodiedError, match="is a folder; expected a model file, or crazyflie"):
+        Robot.load(Path(__file__).parent)
