@@ -17,7 +17,7 @@ from embodied import cli
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.registry import REGISTRY, Registry, Suite, join_content
 from embodied.storage import task_names
-from embodied.storage.paths import asset_roots, shipped
+from embodied.storage.paths import shipped
 
 if TYPE_CHECKING:
     from embodied.core.randomization import Term
@@ -118,11 +118,12 @@ def engines(registry: Registry) -> list[Row]:
 
 
 def robots(_: Registry) -> list[Row]:
-    """Robots that come with the package, each with the introduction of its file."""
-    files = [file for root in asset_roots() for file in sorted((root / "robots").glob("*/*.xml"))]
+    """Robots by name, as `--robot` and `Robot.load` take them, each with the introduction of its file."""
+    from embodied.robot.named import named_robots
+
     return [
-        {"robot": file.parent.name, "summary": introduction(file), "file": f"robots/{file.parent.name}/{file.name}"}
-        for file in files
+        {"robot": name, "summary": introduction(file), "file": f"robots/{name}/{file.name}"}
+        for name, file in sorted(named_robots().items())
     ]
 
 

@@ -285,7 +285,7 @@ def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pyt
     assert picture.std() > 5
     with pytest.raises(SystemExit, match="2"):
         command.main([str(tmp_path / "none.urdf")])
-    assert "none.urdf does not exist; expected a model file, or crazyflie" in capsys.readouterr().err
+    assert "none.urdf does not exist; expected a model file, or allegro, crazyflie" in capsys.readouterr().err
 
 
 def test_robots_of_the_assets_are_loaded_by_name() -> None:
@@ -294,5 +294,5 @@ def test_robots_of_the_assets_are_loaded_by_name() -> None:
     for name in ("go11", ""):
         with pytest.raises(EmbodiedError, match=rf"unknown robot '{name}'.*go1"):
             Robot.load(name)
-    with pytest.raises(EmbodiedError, match="is a folder; expected a model file, or crazyflie"):
+    with pytest.raises(EmbodiedError, match="is a folder; expected a model file, or allegro, crazyflie"):
         Robot.load(Path(__file__).parent)
