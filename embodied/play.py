@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from embodied import cli
-from embodied.env.options import C, EnvOptions
+from embodied.env.options import C, EnvOptions, NoConfig
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.registry import join_content
 from embodied.rendering.camera_config import CameraConfig
@@ -133,7 +133,7 @@ def parse(words: list[str]) -> Settings[Any]:
     """
     name = cli.named_task(words, join_content())
     if name is None:  # help, or a refusal
-        return cli.parse(Settings[None], words, "play", Settings(task=tyro.MISSING))
+        return cli.parse(Settings[NoConfig], words, "play", Settings(task=tyro.MISSING, config=NoConfig()))
     config = usual_config(*named(name, cli.flag_value(words, "--policy")))
     return cli.parse(Settings[type(config)], words, "play", Settings(task=tyro.MISSING, config=config))  # type: ignore[misc]
 

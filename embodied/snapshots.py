@@ -20,7 +20,7 @@ from embodied import cli
 from embodied.core.initial_states import InitialStateBuffer, buffer_path, first_reset_states, save
 from embodied.core.world import ResetState
 from embodied.env.env import Env
-from embodied.env.options import EnvOptions
+from embodied.env.options import EnvOptions, NoConfig
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.registry import Suite, join_content
@@ -30,7 +30,7 @@ AFTER = 10  # control steps after success that still count, as moments of arriva
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(EnvOptions[None]):
+class Settings(EnvOptions[NoConfig]):
     """Write moments of a teacher's episodes as initial states to train from, for a task or for every task of a suite.
 
     python -m embodied.snapshots mt10 --out initial-states
@@ -47,6 +47,8 @@ class Settings(EnvOptions[None]):
     """Episodes that the teacher plays of each task."""
     seed: int = 0
     """Of the episodes and of the choice of moments."""
+    config: NoConfig = dataclasses.field(default_factory=NoConfig)
+    """The tasks' own options are those of the suite, or the defaults."""
 
 
 @guard
@@ -60,7 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
     config = named.shared_config(training=True) if isinstance(named, Suite) else None
     with cli.Line("snapshots", len(tasks)) as line:
         for number, task in enumerate(tasks):
-            options: EnvOptions[Any] = dataclasses.replace(settings, config=config)
+            own = join_content()[task].load().config_type() if config is None else config
+            options: EnvOptions[Any] = dataclasses.replace(settings, task=task, config=own)
             env = build(of_task(with_needs(options, settings.policy), task, settings.num_envs, settings.seed))
             buffer = snapshots(env, load_policy(settings.policy, env), settings.count, settings.seed)
             path = buffer_path(settings.out, task)

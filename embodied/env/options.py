@@ -167,6 +167,11 @@ def registered() -> Wrappers:
 
 
 @dataclasses.dataclass(frozen=True)
+class NoConfig:
+    """Stands in for the options of a task that is not loaded, or not known yet: it has none."""
+
+
+@dataclasses.dataclass(frozen=True)
 class EnvOptions(Generic[C]):
     """Environments of one task, or of the tasks of a suite; `embodied.factory.build` makes them.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied import cli
+from embodied.env.options import NoConfig
 from embodied.errors import EmbodiedError, closest, listing, reason
 from embodied.registry import Suite, TaskEntry
 from embodied.storage import task_names
@@ -21,11 +22,6 @@ from policies.registry import DEFAULT
 from policies.training.settings import SAID, Settings, default_settings, settings_type
 
 TOML = ".toml"
-
-
-@dataclasses.dataclass(frozen=True)
-class NotLoaded:
-    """Stands in for the options of a task that is not loaded: it has none."""
 
 
 def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
@@ -41,7 +37,7 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
     """
     algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
     if file is None:
-        early = default_settings(entry, algorithm or DEFAULT, NotLoaded())
+        early = default_settings(entry, algorithm or DEFAULT, NoConfig())
         cli.answer_early(settings_type(early), words, "train", early, later="--config")
         defaults = default_settings(entry, algorithm or DEFAULT)
     else:
