@@ -4,7 +4,7 @@ Calls `embodied.train` with a number that occurs nowhere else and follows the ca
 their arguments, by itself, in a config or as a word of the command line, until the learner's first rollout. A *stay* is
 a stretch of calls and returns within one module; a *return* is a stay in a module that was left before.
 
-    python -m benchmarks.setting_way --json benchmarks/results/setting_way.json
+    python -m benchmarks.setting_way --json benchmarks/results/package/setting-way.json
 """
 
 from __future__ import annotations
