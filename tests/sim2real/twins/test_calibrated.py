@@ -194,8 +194,9 @@ def test_a_drone_with_more_thrust_rises_where_the_nominal_one_hovers(tmp_path: P
                         thrust_spread=0.0, mass_spread=0.0)  # fmt: skip
     drone(thrust=1.1).save(tmp_path)
     climbs = []
-    for calibration in (None, tmp_path):
-        env = embodied.make(HOVER, 512, "rigid", config=still, calibration=calibration, calibration_width=0.0)
+    given: list[dict[str, Any]] = [{}, {"calibration": tmp_path, "calibration_width": 0.0}]
+    for options in given:
+        env = embodied.make(HOVER, 512, "rigid", config=still, **options)
         env.reset()
         for _ in range(4):
             env.step(torch.zeros(512, 4))
