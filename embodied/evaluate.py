@@ -25,7 +25,7 @@ from embodied.evaluation.suites import evaluate_suite
 from embodied.factory import build
 from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
-from embodied.storage.configs import to_json
+from embodied.storage.configs import places
 from policies.multi_agent.adversary import check_minority
 from policies.policy import zero_policy
 from policies.training.loading import (
@@ -219,10 +219,11 @@ def added_by_agents(settings: Settings[Any], env: Env, policy: PolicyFunction) -
 
 
 def given_options(settings: Settings[Any]) -> dict[str, Any]:
-    """Changes of the task and of its looks that the result notes."""
+    """Changes of the task and of its looks that the result notes; not paths, which only this machine has."""
     shift = settings.camera_config.visual_shift
-    changes = [to_json(wrapper) for wrapper in settings.wrappers]
-    return {name: value for one in changes for name, value in one.items()} | ({"visual_shift": shift} if shift else {})
+    changes = {name: place.value for wrapper in settings.wrappers for name, place in places(wrapper).items()}
+    noted = {name: value for name, value in changes.items() if not isinstance(value, Path)}
+    return noted | ({"visual_shift": shift} if shift else {})
 
 
 def run_suite(suite: Suite, settings: Settings[Any]) -> int:

@@ -133,7 +133,7 @@ class Trials(Wrapper):
 
 @dataclasses.dataclass(frozen=True)
 class Wrappers(Inline):
-    """Every registered change with its options, innermost first: `Registry.wrappers` makes a field of each."""
+    """Every registered change with its options, innermost first; `registered` makes them."""
 
     def __iter__(self) -> Iterator[Wrapper]:
         """Those that are given; those of the robot first."""

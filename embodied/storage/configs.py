@@ -40,24 +40,22 @@ def _hints(kind: type) -> Mapping[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Place of a field in a config: its own, or one of an inline config that it holds."""
+    """Type and value of a field, of a config or of an inline one that it holds."""
 
-    holder: Any
-    """The config that has it."""
     kind: Any
     """Its annotation; of one that is generic, the type of its value."""
     value: Any
 
 
 def places(config: Any) -> dict[str, Place]:
-    """Name of every field of a config, and of the inline configs that it holds -> its place."""
+    """Name of every field of a config, and of the inline configs that it holds -> its type and value."""
     hints, found = _hints(type(config)), {}
     for field in dataclasses.fields(config):
         value, kind = getattr(config, field.name), hints[field.name]
         if isinstance(value, Inline):
             found |= places(value)
         else:
-            found[field.name] = Place(config, type(value) if isinstance(kind, TypeVar) else kind, value)
+            found[field.name] = Place(type(value) if isinstance(kind, TypeVar) else kind, value)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What legged tasks derive from a robot and its compiled model: addresses, symmetry, and numbers by a joint's role."""
+"""Addresses, symmetry and settings by joint role of a legged robot, derived from its description and compiled model."""
 
 from __future__ import annotations
 
