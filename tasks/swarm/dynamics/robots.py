@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tempfile
-from pathlib import Path
 
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import compose
+from embodied.core.scenes import compose_text
 from embodied.robot import Robot, robot_file
 from embodied.robot.option import by_file
 from embodied.robot.prepared.multirotor import prepare_multirotor, reach
@@ -67,10 +65,7 @@ class DroneRobot:
 
     def over_floor(self) -> mujoco.MjSpec:
         """One robot over a floor."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / f"{self.name}.xml"
-            file.write_text(self.xml)
-            return compose("scenes/floor.xml", file)
+        return compose_text("scenes/floor.xml", self.xml)
 
 
 def drone_robot(robot: str = "", preset: Preset = Preset.P250) -> DroneRobot:
