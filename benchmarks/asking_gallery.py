@@ -19,8 +19,8 @@ import embodied
 from embodied.core.hooks import PIXELS
 from embodied.core.instruction import Dialogue
 from embodied.env.env import Env
-from embodied.env.instructions import InstructedTask, default_instructions, dialogues_of
 from embodied.env.vec_env import image_shapes
+from embodied.env.wrappers.instructions import InstructedTask, default_instructions, dialogues_of
 
 INK, PAPER = (40, 40, 40), (255, 255, 255)  # RGB
 LINE = 21  # pixels between lines of text

@@ -249,7 +249,7 @@ def read_calibration(path: Path) -> None:
 
 
 def read_dataset(path: Path) -> None:
-    from embodied.datasets.reader import open_dataset
+    from embodied.storage.datasets.reader import open_dataset
 
     for episode in open_dataset(path):
         del episode

@@ -26,8 +26,8 @@ from embodied.engines import make_engine
 from embodied.engines.brax import data_fields, model
 from embodied.engines.sensors import SensorReader
 from embodied.engines.servos import Servos
+from embodied.env.registry import TaskEntry, join_content
 from embodied.errors import EmbodiedError, EngineError, guard
-from embodied.registry import TaskEntry, join_content
 
 
 @dataclasses.dataclass(frozen=True)

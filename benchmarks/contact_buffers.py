@@ -31,8 +31,8 @@ from embodied.core.task import has_expert
 from embodied.engines.base import substeps_model
 from embodied.engines.mjx.buffers import counted, fingerprint
 from embodied.engines.mjx.engine import known_to_mjx
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import join_content
 from embodied.storage.paths import shipped
 from policies.policy import PolicyFunction
 from policies.training.loading import load_policy

@@ -16,9 +16,9 @@ import tyro
 
 from embodied import cli
 from embodied.bench.lowering import lower_for_cuda
+from embodied.env.factory import configured
+from embodied.env.registry import join_content
 from embodied.errors import EngineError, guard
-from embodied.factory import configured
-from embodied.registry import join_content
 
 VARIANTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("mjx", {"impl": "warp"}),

@@ -19,7 +19,7 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from sim2real.bundles.policies import load
 from sim2real.contract.contract import DeployablePolicy
 from sim2real.deployment.loop import Loop, LoopSettings, Progress

@@ -26,9 +26,9 @@ import numpy as np
 import torch
 import tyro
 
+from embodied.env.registry import join_content
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage.paths import shipped
 from policies.networks.build import make_actor
 from policies.networks.mlp import NetworkConfig

@@ -20,7 +20,7 @@ import tyro
 
 import embodied
 from embodied.cli import Line
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from embodied.rendering.pictures import SCENES_VIEW, Renderer, View
 from policies.training.loading import default_policy, load_policy
 

@@ -23,12 +23,12 @@ import tyro
 from torch import Tensor
 
 from embodied.env.env import Env
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, UnknownNameError, guard
 from embodied.evaluation.rates import wilson
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
-from embodied.registry import join_content
 from embodied.storage.configs import to_json
 from policies.data import demonstrations
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
@@ -37,8 +37,7 @@ from policies.off_policy.config import ActorCriticConfig
 from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
-from policies.registry import default_config
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig, default_config
 from policies.training.loading import load_policy
 from policies.training.loop import Trainer
 

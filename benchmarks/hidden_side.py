@@ -23,7 +23,7 @@ from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState, World
 from policies.networks.config import Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 
 SIDE = 0.4  # m, from the middle to either goal
 REACHED = 0.1  # m

@@ -23,7 +23,7 @@ CLOSE = 2.0  # of 255: how much two decoders of the same film may differ on aver
 def ours(dataset: Path, folder: Path, every: int) -> None:
     """Store what our reader reads: numbers of all episodes, and a few frames of each `every`-th with their steps."""
     from embodied.cli.results import describe
-    from embodied.datasets.reader import open_dataset
+    from embodied.storage.datasets.reader import open_dataset
 
     opened = open_dataset(dataset)
     folder.mkdir(parents=True)

@@ -9,7 +9,7 @@ from jax import Array
 
 from embodied.core.hooks import Observation
 from embodied.core.world import World
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 from tasks.swarm.single.hover import Hover, TaskState
 from tasks.swarm.single.training import solo
 

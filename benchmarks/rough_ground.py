@@ -18,9 +18,9 @@ import numpy as np
 import tyro
 
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
-from embodied.factory import make
 from policies.training.loading import load_policy
 from tasks.locomotion.ground import KINDS, Rough
 from tasks.locomotion.legged import LeggedTask

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from jax import Array
 
 from embodied.core.world import World
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 from tasks.manipulation.articulated.drawers import DrawerOpen
 from tasks.manipulation.common.tabletop import TaskState
 from tasks.manipulation.training import tabletop

@@ -25,7 +25,7 @@ import embodied
 from embodied import cli
 from embodied.core.episode import apply_action, before
 from embodied.engines.rigid import RigidEngine
-from embodied.factory import make
+from embodied.env.factory import make
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.aerodynamics import Effect
 from tasks.swarm.multi.formation import FormationConfig, Shape

@@ -25,7 +25,7 @@ import tyro
 import embodied
 from embodied import cli
 from embodied.env.env import Env
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 
 WORKERS = Path(__file__).parent / "reference" / "others"
 OTHERS = {

@@ -21,7 +21,7 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import jax
 import tyro
 
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from sim2real import twin_rl
 from sim2real.twin_training.learning import Part
 from sim2real.twin_training.target import HiddenParameters

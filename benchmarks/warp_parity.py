@@ -23,9 +23,9 @@ import tyro
 import embodied
 from embodied import cli
 from embodied.engines import make_engine
+from embodied.env.factory import configured
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import configured
-from embodied.registry import join_content
 
 RESULT = Path("benchmarks/results/engines/warp-parity.json")
 SIZE = 0.2  # standard deviation of the actions

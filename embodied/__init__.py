@@ -71,9 +71,9 @@ if sys.argv[:1] == ["-m"]:  # `python -m embodied.COMMAND`, being looked up; oth
 
 if TYPE_CHECKING:
     from embodied.env.env import Env
+    from embodied.env.factory import functional, make
+    from embodied.env.registry import REGISTRY
     from embodied.env.step import Step
-    from embodied.factory import functional, make
-    from embodied.registry import REGISTRY
     from embodied.train import train_policy
 
 __all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make", "train_policy"]
@@ -81,9 +81,9 @@ __all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make", "trai
 _LAZY = {
     "Env": "embodied.env.env",
     "Step": "embodied.env.step",
-    "functional": "embodied.factory",
-    "make": "embodied.factory",
-    "REGISTRY": "embodied.registry",
+    "functional": "embodied.env.factory",
+    "make": "embodied.env.factory",
+    "REGISTRY": "embodied.env.registry",
     "train_policy": "policies.training.launch",
 }
 

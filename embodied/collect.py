@@ -12,17 +12,17 @@ from typing import Any
 import tyro
 
 from embodied import cli
-from embodied.datasets.collecting import CollectConfig, collect, keypoint_names, require_recordable
-from embodied.datasets.layout import DatasetInfo
-from embodied.datasets.writer import DatasetWriter
 from embodied.env.env import Env
+from embodied.env.factory import build
 from embodied.env.options import C, EnvOptions
+from embodied.env.registry import Suite, TaskEntry, join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.suites import of_task
-from embodied.factory import build
-from embodied.registry import Suite, TaskEntry, join_content
 from embodied.rendering.camera_config import CameraConfig
 from embodied.storage import task_names
+from embodied.storage.datasets.collecting import CollectConfig, collect, keypoint_names, require_recordable
+from embodied.storage.datasets.layout import DatasetInfo
+from embodied.storage.datasets.writer import DatasetWriter
 from policies.training.loading import load_policy
 
 

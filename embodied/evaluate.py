@@ -12,8 +12,10 @@ import tyro
 
 from embodied import cli
 from embodied.env.env import Env
+from embodied.env.factory import build
 from embodied.env.multi_agent import agent_names
 from embodied.env.options import C, EnvOptions, Trials
+from embodied.env.registry import Suite, TaskEntry, join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import tables
@@ -22,8 +24,6 @@ from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import evaluate_suite
-from embodied.factory import build
-from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from embodied.storage.configs import places
 from policies.multi_agent.adversary import check_minority

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from embodied import cli
+from embodied.env.registry import REGISTRY, Registry, Suite, join_content
 from embodied.errors import EmbodiedError, UnknownNameError, guard
-from embodied.registry import REGISTRY, Registry, Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.paths import shipped
 
@@ -227,7 +227,7 @@ def outline(name: str) -> Row:
 
 def describe(name: str, robot: Path | None = None) -> Row:
     """Everything about a task, with its default robot or the user's: it is built, but not simulated."""
-    from embodied.factory import make
+    from embodied.env.factory import make
 
     own: dict[str, Any] = {} if robot is None else {"robot": str(robot)}
     env = make(name, **own)

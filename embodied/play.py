@@ -15,8 +15,8 @@ import tyro
 
 from embodied import cli
 from embodied.env.options import C, EnvOptions, NoConfig
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, UnknownNameError, guard
-from embodied.registry import join_content
 from embodied.rendering.camera_config import CameraConfig
 
 if TYPE_CHECKING:

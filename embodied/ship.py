@@ -14,8 +14,8 @@ from pathlib import Path
 import tyro
 
 from embodied import cli
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.paths import asset_roots
 from policies.training.loading import PREFIX, open_checkpoint

@@ -21,9 +21,9 @@ from embodied.core.initial_states import InitialStateBuffer, buffer_path, first_
 from embodied.core.world import ResetState
 from embodied.env.env import Env
 from embodied.env.options import EnvOptions, NoConfig
+from embodied.env.registry import Suite, join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import Suite, join_content
 from policies.training.loading import load_policy, with_needs
 
 AFTER = 10  # control steps after success that still count, as moments of arrival
@@ -53,8 +53,8 @@ class Settings(EnvOptions[NoConfig]):
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
+    from embodied.env.factory import build
     from embodied.evaluation.suites import of_task
-    from embodied.factory import build
 
     settings = cli.parse(Settings, arguments, "snapshots")
     named = join_content().find(settings.task)

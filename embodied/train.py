@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embodied import cli
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import join_content
 from policies.training import command_line
 
 if TYPE_CHECKING:

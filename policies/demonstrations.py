@@ -105,8 +105,8 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    from embodied.factory import make
-    from embodied.registry import join_content
+    from embodied.env.factory import make
+    from embodied.env.registry import join_content
 
     settings = cli.parse(Settings, arguments, "policies.demonstrations")
     join_content()

@@ -1,4 +1,6 @@
-"""Algorithms by name. A new algorithm is a file or folder of its own, and one line in `ALGORITHMS`.
+"""Algorithms by name, and the training defaults of a task.
+
+A new algorithm is a file or folder of its own, and one line in `ALGORITHMS`.
 
 Third parties call `register` in the function that joins their tasks, of the entry-point group `embodied.tasks`.
 """
@@ -6,11 +8,11 @@ Third parties call `register` in the function that joins their tasks, of the ent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from embodied.env.registry import load_target
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.registry import load_target
 
 if TYPE_CHECKING:
     import torch
@@ -18,9 +20,28 @@ if TYPE_CHECKING:
     from embodied.env.vec_env import ObservationSpec, VecEnv
     from embodied.math.symmetry import Mirror
     from policies.algorithm import Algorithm
-    from policies.train_config import TrainConfig
 
 DEFAULT = "ppo"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Training defaults of one task."""
+
+    num_envs: int = 1024
+    """Environments that step together."""
+    steps: int = 10_000_000
+    """Environment steps in all."""
+    _: KW_ONLY
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the task's config that it sets in training only, such as a curriculum; evaluations do without them."""
+    algorithms: tuple[Any, ...] = ()
+    """Settings of algorithms, such as a `PPOConfig`, where their own defaults do not suit the task; at most one of each
+    type."""
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 1 or self.steps < 1:
+            raise ValueError(f"num_envs={self.num_envs} and steps={self.steps} must be at least 1")
 
 
 class Build(Protocol):

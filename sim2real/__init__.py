@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # deploying a bundle needs neither JAX nor MuJoCo, which the registry's tasks do
-    from embodied.registry import Registry
+    from embodied.env.registry import Registry
 
 
 def register(registry: Registry) -> None:
-    registry.register_wrapper("calibration", "sim2real.flags:Calibration")
+    registry.register_wrapper("calibration", "sim2real.twins.flags:Calibration")

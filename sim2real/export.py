@@ -18,10 +18,10 @@ import torch
 import tyro
 
 from embodied.core.task import Task
-from embodied.env.task_encoding import one_hot, spoken
+from embodied.env.registry import TaskEncoding, join_content
 from embodied.env.vec_env import POLICY
+from embodied.env.wrappers.task_encoding import one_hot, spoken
 from embodied.errors import UnknownNameError, guard, listing, reason
-from embodied.registry import TaskEncoding, join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json, override

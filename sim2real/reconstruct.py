@@ -12,9 +12,9 @@ import tyro
 
 from embodied import cli
 from embodied.core.initial_states import save
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.math import transforms
-from embodied.registry import join_content
 from embodied.storage.files import write_atomic
 from sim2real.cameras import camera as cameras
 from sim2real.cameras.camera import CameraError, Parent

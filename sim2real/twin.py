@@ -22,9 +22,9 @@ from embodied import cli
 from embodied.core.initial_states import InitialStateBuffer, first_reset_states, save
 from embodied.env.env import Env
 from embodied.env.options import EnvOptions, with_options
+from embodied.env.registry import join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import guard
-from embodied.registry import join_content
 from policies.training.loading import load_policy, with_needs
 from sim2real.failures.failure_map import FailureMap, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page
@@ -66,7 +66,7 @@ class Settings:
 
 @guard
 def main(arguments: list[str] | None = None) -> int:
-    from embodied.factory import build
+    from embodied.env.factory import build
 
     settings = cli.parse(Settings, arguments, "sim2real.twin")
     env = build(options_of(settings))

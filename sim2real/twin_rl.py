@@ -15,8 +15,8 @@ from typing import Any
 import tyro
 
 from embodied import cli
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten
 from policies.off_policy.sac import SACConfig

@@ -1,6 +1,6 @@
 """The task suites. Each family registers its own tasks."""
 
-from embodied.registry import Registry, Suite
+from embodied.env.registry import Registry, Suite
 from tasks import grasping, locomotion, manipulation, swarm
 
 

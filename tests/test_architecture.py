@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from embodied.cli.commands import GROUPS
 from tests.kit.import_graph import ROOT, all_modules, imports, modules, parsed
 
 ENTRIES = (
@@ -15,8 +16,8 @@ ENTRIES = (
     "ladder.__main__",
 )  # fmt: skip
 """Commands in `embodied/` that join mechanism and content: they parse a command line, call and print."""
-MOST_MODULES = 12
-"""Modules side by side in a folder: as many as a reader takes in at a glance."""
+MOST_CHILDREN = 12
+"""Modules and folders side by side in a folder."""
 
 
 def circles(graph: dict[str, frozenset[str]]) -> list[list[str]]:
@@ -73,12 +74,16 @@ def test_policies_and_tasks_do_not_know_sim2real() -> None:
 
 
 def test_no_folder_is_crowded() -> None:
-    folders: dict[str, int] = {}
-    for path in modules().values():
-        if path.name not in ("__init__.py", "__main__.py"):  # the folder itself, imported and called
-            folder = path.parent.relative_to(ROOT).as_posix()
-            folders[folder] = folders.get(folder, 0) + 1
-    assert {folder: count for folder, count in folders.items() if count > MOST_MODULES} == {}
+    """Modules and folders of a folder; commands, which are called by their names, are not counted."""
+    commands = {command.module for group in GROUPS.values() for command in group}
+    children: dict[str, set[str]] = {}
+    for name in modules():
+        *parents, _ = parts = name.split(".")
+        for depth in range(1, len(parents) + 1):
+            if parts[depth] != "__main__":
+                children.setdefault(".".join(parts[:depth]), set()).add(".".join(parts[: depth + 1]))
+    counts = {folder: len(inner - commands) for folder, inner in children.items()}
+    assert {folder: count for folder, count in counts.items() if count > MOST_CHILDREN} == {}
 
 
 REACHED = r"\.(stepper|_?simulator)\b"
@@ -108,7 +113,7 @@ FINDS = {
     "how a camera image becomes an observation": ("embodied/rendering/cameras.py", "CameraObserver"),
     "the ONNX writer": ("sim2real/graphs/to_onnx.py", "build"),
     "the safety chain": ("sim2real/deployment/safety.py", "Safety"),
-    "the LeRobot writer": ("embodied/datasets/writer.py", "DatasetWriter"),
+    "the LeRobot writer": ("embodied/storage/datasets/writer.py", "DatasetWriter"),
     "the robot of a table task": ("tasks/manipulation/common/robots.py", "TableRobot"),
     "the model of an arm": ("embodied/robot/prepared/arm.py", "arm_model"),
     "the scripted expert of drawer-open": ("tasks/manipulation/articulated/drawers.py", "DrawerOpen.script"),
@@ -116,7 +121,7 @@ FINDS = {
     "MJX's contact limits": ("embodied/engines/mjx/buffers.py", "room_for"),
     "Bullet's rotor inertia": ("embodied/engines/pybullet/rotors.py", "Rotors"),
     "checkpoint hashing": ("embodied/storage/checkpoints.py", "_fingerprint"),
-    "the registry of third-party tasks": ("embodied/registry.py", "join_entry_points"),
+    "the registry of third-party tasks": ("embodied/env/registry.py", "join_entry_points"),
     "options of environments": ("embodied/env/options.py", "EnvOptions"),
     "a change of tasks by flags": ("embodied/env/options.py", "Wrapper"),
     "the registry of third-party algorithms": ("policies/registry.py", "register"),

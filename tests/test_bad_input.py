@@ -20,10 +20,10 @@ import pytest
 import torch
 
 from benchmarks import bad_input
-from embodied.datasets.episode import Episode
-from embodied.datasets.layout import DatasetInfo
-from embodied.datasets.writer import DatasetWriter
 from embodied.storage import checkpoints
+from embodied.storage.datasets.episode import Episode
+from embodied.storage.datasets.layout import DatasetInfo
+from embodied.storage.datasets.writer import DatasetWriter
 from embodied.storage.files import read_file, require_regular
 from embodied.storage.metrics import Metrics
 from embodied.storage.runs import Run

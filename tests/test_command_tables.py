@@ -16,8 +16,8 @@ from embodied.check import __main__ as check
 from embodied.check.contract import CHECKS, Result
 from embodied.check.findings import Finding as CheckFinding
 from embodied.doctor import __main__ as doctor
+from embodied.env.registry import join_content
 from embodied.evaluation import tables
-from embodied.registry import join_content
 from embodied.robot import Robot
 from embodied.robot import __main__ as robot
 from embodied.storage.paths import asset

@@ -14,7 +14,7 @@ import torch
 from embodied.check import words
 from embodied.check.contract import CHECKS, NUM_ENVS, Check, environment, run_check
 from embodied.env.env import Env
-from embodied.registry import Registry, join_content
+from embodied.env.registry import Registry, join_content
 from policies.training.loading import load_policy
 from tests.documents.snippets import PYTHON, blocks_of
 from tests.kit.worlds import every_engine

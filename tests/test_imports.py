@@ -8,9 +8,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from embodied import registry
+from embodied.env import registry
+from embodied.env.registry import Registry, TaskEntry, join_entry_points
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.registry import Registry, TaskEntry, join_entry_points
 from tests.kit.commands import HEAVY, interpreted
 
 
@@ -36,7 +36,7 @@ def test_an_unknown_attribute_is_an_attribute_error() -> None:
 
 def test_a_foreign_tasks_module_is_named_with_the_ways_out(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise RuntimeError('this must not run')\n")
-    code = "from embodied.registry import join_content; join_content()"
+    code = "from embodied.env.registry import join_content; join_content()"
     error = interpreted("-c", code, cwd=tmp_path).stderr.splitlines()[-1]
     assert error.startswith("embodied.errors.EmbodiedError: 'tasks' should be embodied's own package")
     assert str(tmp_path / "tasks.py") in error

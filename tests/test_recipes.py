@@ -23,8 +23,8 @@ from embodied.cli import parse
 from embodied.core.task import Task
 from embodied.engines import ENGINES, FUSED, SUMMARIES
 from embodied.env.env import Env
+from embodied.env.registry import Registry, join_content
 from embodied.errors import EmbodiedError, EngineError
-from embodied.registry import Registry, join_content
 from embodied.robot import Robot
 from embodied.robot.__main__ import main as robot_command
 from embodied.storage.paths import asset
@@ -132,7 +132,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         module_of(text, "embodied.engines.points", tmp_path_factory.mktemp("engine"), patch)
         patch.setitem(ENGINES, "points", "embodied.engines.points:PointsEngine")
         patch.setitem(SUMMARIES, "points", "Point masses.")
-        patch.setattr("embodied.factory.FUSED", (*FUSED, "points"))
+        patch.setattr("embodied.env.factory.FUSED", (*FUSED, "points"))
         patch.setattr(promises, "toy_of", lambda engine: Speck)
         yield "points"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from policies.training import launch
 from sim2real.bundles import bundle
 from sim2real.graphs.describe import describe

@@ -26,8 +26,8 @@ from benchmarks.learners.dense import DENSE
 from benchmarks.learners.pictures import PICTURES
 from benchmarks.learners.sparse import SPARSE
 from benchmarks.learners.teams import GAMES, TEAMS
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.registry import join_content
 
 PROBLEMS: tuple[Problem, ...] = (SPARSE, DENSE, PICTURES, TEAMS, GAMES)
 SMOKE_STEPS, SMOKE_EPISODES = 64, 2

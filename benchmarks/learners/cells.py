@@ -14,10 +14,10 @@ import torch
 
 from embodied import cli
 from embodied.env.env import Env
+from embodied.env.factory import default_engine, make
+from embodied.env.registry import join_content
 from embodied.env.vec_env import VecEnv
 from embodied.evaluation.rollouts import Evaluation, evaluate
-from embodied.factory import default_engine, make
-from embodied.registry import join_content
 from embodied.storage.configs import to_json
 from policies.policy import Policy
 from policies.training.loop import Trainer, train

@@ -22,7 +22,7 @@ from benchmarks.learners.cells import (
     scores,
 )
 from benchmarks.learners.miniature import miniature
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from policies.networks.mlp import Activation, NetworkConfig
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config

@@ -26,9 +26,9 @@ from benchmarks.learners.cells import (
 from benchmarks.learners.miniature import miniature
 from embodied.env.env import Env
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
+from embodied.env.registry import join_content
 from embodied.env.vec_env import POLICY
 from embodied.evaluation.rollouts import evaluate
-from embodied.registry import join_content
 from policies.multi_agent.happo import HAPPOConfig
 from policies.multi_agent.hasac import HASACConfig
 from policies.multi_agent.matd3 import MATD3Config

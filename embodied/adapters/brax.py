@@ -18,10 +18,10 @@ from jax import Array
 
 from embodied.adapters.tensors import shown_groups
 from embodied.core.episode import team_mean
+from embodied.env.factory import functional
 from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
-from embodied.factory import functional
 
 
 class BraxEnv(Env):

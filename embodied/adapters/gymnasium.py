@@ -29,11 +29,11 @@ from torch import Tensor
 from embodied.adapters.tensors import TensorView
 from embodied.core.episode import SEEDS
 from embodied.env.env import Env
+from embodied.env.factory import default_engine, make
+from embodied.env.registry import join_content
 from embodied.env.step import Step
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
-from embodied.factory import default_engine, make
-from embodied.registry import join_content
 
 if TYPE_CHECKING:
     from embodied.rendering.pictures import Renderer

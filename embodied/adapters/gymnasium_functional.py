@@ -21,9 +21,9 @@ from jax import Array
 
 from embodied.adapters.tensors import shown_groups
 from embodied.core.episode import team_mean
+from embodied.env.factory import functional
 from embodied.env.functional import EnvState, FunctionalEnv, set_rows
 from embodied.env.vec_env import POLICY
-from embodied.factory import functional
 
 
 @jax.tree_util.register_dataclass

@@ -24,10 +24,10 @@ from torch import Tensor
 from embodied.adapters.gymnasium import as_array, check_render_mode, make_renderer, metadata
 from embodied.core.episode import SEEDS
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.env.multi_agent import agent_names
 from embodied.env.vec_env import vector_sizes
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
-from embodied.factory import make
 
 if TYPE_CHECKING:
     from embodied.rendering.pictures import Renderer

@@ -13,14 +13,13 @@ import tyro
 from embodied import cli
 from embodied.bench import speed
 from embodied.env.env import Env
+from embodied.env.factory import default_engine, make
+from embodied.env.registry import join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import default_engine, make
-from embodied.registry import join_content
 from embodied.storage import task_names
 from embodied.storage.paths import shipped
-from policies.registry import DEFAULT, build_algorithm, default_config
-from policies.train_config import TrainConfig
+from policies.registry import DEFAULT, TrainConfig, build_algorithm, default_config
 from policies.training.loading import load_policy
 
 DEFAULT_ENVS = {"mujoco": 2048, "rigid": 65536, "mjx": 4096}  # where each engine runs at full speed

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from embodied import cli
 from embodied.check.contract import NUM_ENVS, Result, examine
+from embodied.env.factory import default_engine, make
+from embodied.env.registry import Suite, join_content
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import default_engine, make
-from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 
 STYLES = {"passed": "green", "FAILED": "bold red", "advice": "yellow", "not run": "dim"}

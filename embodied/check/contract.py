@@ -12,9 +12,9 @@ from embodied.check import episodes, functions, models, observations, words
 from embodied.check.findings import Finding
 from embodied.core.task import Task
 from embodied.env.env import Env
+from embodied.env.factory import default_engine, make
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, own_traceback, reason
-from embodied.factory import default_engine, make
-from embodied.registry import join_content
 
 NUM_ENVS = 8
 

@@ -16,9 +16,9 @@ from embodied.check.observations import actions
 from embodied.core.world import World
 from embodied.engines import ENGINES, make_engine
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.env.vec_env import POLICY
 from embodied.errors import listing
-from embodied.factory import make
 
 
 def both_models_agree(env: Env) -> Iterator[Finding]:

@@ -16,8 +16,8 @@ import tyro
 
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
+from embodied.env.registry import Registry
 from embodied.errors import EmbodiedError, alternatives, listing
-from embodied.registry import Registry
 
 S = TypeVar("S")
 BOX, RULE = "╭╮╰╯│+| ", "─-"  # what `tyro` draws around a message and between its parts, where it knows Unicode or not

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from embodied.env.registry import load_target
 from embodied.errors import WORDINGS
-from embodied.registry import load_target
 
 
 @dataclasses.dataclass(frozen=True)

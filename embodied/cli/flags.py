@@ -23,15 +23,9 @@ import tyro
 
 from embodied.errors import closest, containing
 from embodied.storage.bounds import bounds_of
+from embodied.storage.configs import RARE
 
 T = TypeVar("T")
-
-_RARE = "rare"
-Rare = Annotated[T, _RARE]
-"""Type of a field whose flag few people set: `--help` leaves it to `--help-all`."""
-
-Unflagged = Annotated[T, tyro.conf.Fixed, tyro.conf.Suppress]
-"""Type of a field without a flag, which Python code alone sets."""
 
 _FIXED: Any = tyro.conf.Fixed
 _NO_ARG: Any = tyro.conf.arg()
@@ -193,7 +187,7 @@ def _fields(kind: Any, default: Any) -> Iterator[_Field]:
             default=_default(field, default),
             text=" ".join((arg.help or texts.get(field.name, "")).split()),
             positional=positional,
-            rare=_RARE in marks,
+            rare=RARE in marks,
             bound=", ".join(mark.text for mark in bounds.get(field.name, ())),
         )
         inner = _without_none(hint)

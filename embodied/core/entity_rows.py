@@ -3,8 +3,8 @@
 A task for many agents gives each of them a vector that begins with numbers of its own (`own` of them, as many as the
 task likes) and goes on with rows of `WIDTH` numbers: team-mates, obstacles, targets, in any order. Rows of zeros stand
 for nothing, so the number of rows need not be the number of things. A network for such observations
-(`policies.networks.entity_attention`) takes any number of rows, so a policy trained among eight flies among a
-thousand. Features after the graphs of InforMARL (Nayak et al., "Scalable multi-agent reinforcement learning through
+(`policies.networks.structured.entity_attention`) takes any number of rows, so a policy trained among eight flies among
+a thousand. Features after the graphs of InforMARL (Nayak et al., "Scalable multi-agent reinforcement learning through
 intelligent information aggregation", ICML 2023): relative position and velocity, and the kind of the entity.
 """
 

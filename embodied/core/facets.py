@@ -105,7 +105,7 @@ class Operator(Facet):
     first_commands: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The same for fields that are set once, before the first step, and that every step then changes."""
     ranges: tuple[CommandRange, ...] = ()
-    """Numbers of the command that a person may set while the task runs (`embodied.env.steering`).
+    """Numbers of the command that a person may set while the task runs (`embodied.env.wrappers.steering`).
 
     In the order of the keys and sticks that set them: forward and back, left and right, turning (or up and down).
     """

@@ -18,7 +18,7 @@ from embodied.core.task import Task
 from embodied.errors import OWN_FILES, EmbodiedError, UnknownNameError, closest, listing, reason
 
 TRAINING = "training"
-"""Name of a file's training defaults, a `policies.train_config.TrainConfig`; a file need not have any."""
+"""Name of a file's training defaults, a `policies.registry.TrainConfig`; a file need not have any."""
 
 
 def import_file(path: Path, what: str = "task") -> ModuleType:

@@ -19,9 +19,9 @@ from rich.text import Text
 from embodied import cli
 from embodied.doctor import examination, machine
 from embodied.doctor.machine import Verdict
+from embodied.env.factory import default_engine
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, UnknownNameError, guard
-from embodied.factory import default_engine
-from embodied.registry import join_content
 
 EXAMPLES = ("swarm/hover", "locomotion/go1-joystick-flat", "manipulation/reach")  # tasks whose default engines it shows
 COLOURS = {Verdict.GOOD: "green", Verdict.NOTE: "yellow", Verdict.WRONG: "red"}

@@ -30,8 +30,8 @@ from embodied.bench import speed
 from embodied.engines.base import sees_nvidia_gpu
 from embodied.engines.mjx.engine import GraphMode
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.errors import EmbodiedError
-from embodied.factory import make
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from torch import Tensor
 from embodied.core.episode import Episode, environment_keys
 from embodied.core.task import Task
 from embodied.core.world import World
+from embodied.env.registry import TaskEntry
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
 from embodied.env.vec_env import ObservationSpec, RollOut, cached_property
@@ -30,7 +31,6 @@ from embodied.env.vectorized import (
 )
 from embodied.errors import ActionError, EmbodiedError
 from embodied.math.symmetry import Mirror
-from embodied.registry import TaskEntry
 from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.cameras import CameraObserver
 from embodied.rendering.render_state import RenderState, render_states

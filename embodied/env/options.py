@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeV
 
 import tyro
 
-from embodied.cli.flags import Rare, Unflagged
+from embodied.env.registry import join_content, load_target
 from embodied.errors import EmbodiedError, whole_number
-from embodied.registry import join_content, load_target
 from embodied.rendering.camera_config import CameraConfig
-from embodied.storage.configs import Inline, from_json, override, places
+from embodied.storage.configs import Inline, Rare, Unflagged, from_json, override, places
 
 if TYPE_CHECKING:
     from embodied.core.task import Task
@@ -111,7 +110,7 @@ class TimeLimit(Wrapper):
 
 @dataclasses.dataclass(frozen=True)
 class Trials(Wrapper):
-    """Episodes in trials, see `embodied.env.trials`."""
+    """Episodes in trials, see `embodied.env.wrappers.trials`."""
 
     of_policy: ClassVar[bool] = True
 
@@ -125,7 +124,7 @@ class Trials(Wrapper):
             whole_number("episodes_per_trial", self.episodes_per_trial, 1)
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
-        from embodied.env import trials
+        from embodied.env.wrappers import trials
 
         assert self.episodes_per_trial is not None
         return trials.Trials(task, self.episodes_per_trial)
@@ -173,7 +172,7 @@ class NoConfig:
 
 @dataclasses.dataclass(frozen=True)
 class EnvOptions(Generic[C]):
-    """Environments of one task, or of the tasks of a suite; `embodied.factory.build` makes them.
+    """Environments of one task, or of the tasks of a suite; `embodied.env.factory.build` makes them.
 
     Settings of commands extend it: flags, keys of a run's config and arguments of `embodied.make` have the same names.
     """

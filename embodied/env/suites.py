@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from embodied.env.task_encoding import of_rows
 from embodied.env.vec_env import ObservationSpec, Step, StepData, VecEnv, vector_sizes
+from embodied.env.wrappers.task_encoding import of_rows
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embodied.env.env import Env
+from embodied.env.registry import Suite
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.evaluation import page as pages
@@ -16,7 +17,6 @@ from embodied.evaluation.page import Html
 from embodied.evaluation.rates import overall
 from embodied.evaluation.suites import Rows
 from embodied.evaluation.tables import interval, percent
-from embodied.registry import Suite
 
 PICTURE = (320, 240)  # pixels
 QUALITY = 80  # of JPEG

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from embodied.env.env import Env
-from embodied.env.trials import ended_episode, episodes_per_trial
 from embodied.env.vec_env import PolicyFunction
+from embodied.env.wrappers.trials import ended_episode, episodes_per_trial
 from embodied.evaluation.rates import EPISODE, Z95, wilson
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from embodied.env.env import Env
+from embodied.env.factory import build
 from embodied.env.options import EnvOptions
+from embodied.env.registry import Suite, TaskEncoding, join_content
 from embodied.env.suites import JoinedEnv
-from embodied.env.task_encoding import one_hot, spoken, varied
-from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
+from embodied.env.wrappers.task_encoding import one_hot, spoken, varied
+from embodied.env.wrappers.trials import by_trials
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import build
-from embodied.registry import Suite, TaskEncoding, join_content
 
 Rows = list[dict[str, Any]]
 """One for each task: `task`, `held_out`, and the values of `Evaluation.summary`."""

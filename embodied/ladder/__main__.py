@@ -15,6 +15,8 @@ import tyro
 
 from embodied import cli
 from embodied.env.env import Env
+from embodied.env.factory import make
+from embodied.env.registry import Suite, TaskEntry, join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, guard, listing
 from embodied.evaluation.aggregate import Interval
@@ -22,9 +24,7 @@ from embodied.evaluation.learning_curves import called
 from embodied.evaluation.rates import wilson
 from embodied.evaluation.ratings import DRAWS, RESAMPLES, Ratings, rate
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
 from embodied.ladder.picture import draw
-from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 from policies.training.loading import load_policy
 from policies.training.mixed_team import load_team

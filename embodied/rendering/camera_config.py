@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from embodied.cli.flags import Rare, Unflagged
 from embodied.errors import EmbodiedError, whole_number
-from embodied.storage.configs import Inline
+from embodied.storage.configs import Inline, Rare, Unflagged
 
 
 @dataclasses.dataclass(frozen=True)

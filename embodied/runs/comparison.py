@@ -11,10 +11,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from embodied.env.registry import join_content
 from embodied.errors import RunError, UnknownNameError, listing
 from embodied.evaluation.aggregate import Aggregate, Interval, aggregate
 from embodied.evaluation.learning_curves import BINS, Across, Points, Records, chosen, curve
-from embodied.registry import join_content
 from embodied.storage.runs import Run
 
 FIRST = ("success", "success_any", "return")

@@ -14,11 +14,19 @@ import typing
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import tyro
 
 from embodied.errors import EmbodiedError, RunError, UnknownNameError, alternatives, listing, suggestions
 
 T = TypeVar("T")
+
+RARE = "rare"
+Rare = Annotated[T, RARE]
+"""Type of a field whose flag few people set: `--help` leaves it to `--help-all`."""
+Unflagged = Annotated[T, tyro.conf.Fixed, tyro.conf.Suppress]
+"""Type of a field without a flag, which Python code alone sets."""
 
 
 INFINITIES = ("inf", "-inf")

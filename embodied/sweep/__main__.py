@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from embodied import cli
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation import page as pages
 from embodied.evaluation.aggregate import Interval
 from embodied.evaluation.charts import scatter
-from embodied.registry import join_content
 from embodied.runs.comparison import UNITS, declared_units
 from embodied.runs.page import figure_text
 from embodied.storage import task_names

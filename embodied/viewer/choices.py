@@ -42,7 +42,7 @@ class Catalogue(Protocol):
         ...
 
     def make(self, needs: EnvOptions[Any], num_envs: int) -> Env:
-        """These environments, steered (`embodied.env.steering`)."""
+        """These environments, steered (`embodied.env.wrappers.steering`)."""
         ...
 
     def load(self, policy: str, checkpoint: int | None, env: Env) -> PolicyFunction:

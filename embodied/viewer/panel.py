@@ -13,7 +13,7 @@ import numpy as np
 import viser
 
 from embodied.core.facets import CommandRange
-from embodied.env.steering import is_rate
+from embodied.env.wrappers.steering import is_rate
 from embodied.viewer.choices import NEWEST, Choice
 from embodied.viewer.curves import TOLD, History, Plots
 

@@ -10,9 +10,9 @@ import numpy as np
 from embodied.core.hooks import PIXELS
 from embodied.env.env import Env
 from embodied.env.options import EnvOptions
-from embodied.env.steering import Steering, is_rate, movable
 from embodied.env.step import Step
 from embodied.env.vec_env import PolicyFunction
+from embodied.env.wrappers.steering import Steering, is_rate, movable
 from embodied.rendering.scene_state import SceneReader, SceneState, floating_bodies, radius_of
 from embodied.viewer.contacts import ContactReader, Contacts
 from embodied.viewer.panel import Readings

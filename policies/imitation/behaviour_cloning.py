@@ -25,10 +25,10 @@ from policies.imitation.losses import imitation_error, imitation_loss
 from policies.networks.config import relu_network, require
 from policies.networks.mlp import Architecture, NetworkConfig
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim import distributed
+from policies.networks.optim.cpu_settings import keep_freed_memory, products
+from policies.networks.optim.flat_parameters import FlatAdamW, join
 from policies.networks.squashed import SquashedActor
-from policies.optim import distributed
-from policies.optim.cpu_settings import keep_freed_memory, products
-from policies.optim.flat_parameters import FlatAdamW, join
 from policies.policy import NormalizedActor, Policy
 
 

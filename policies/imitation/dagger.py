@@ -26,10 +26,10 @@ from policies.algorithm import Algorithm, require_finite, require_policy_group, 
 from policies.imitation.dagger_config import DaggerConfig
 from policies.networks.build import make_actor
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim import distributed
+from policies.networks.optim.cpu_settings import keep_freed_memory, products
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.recurrent import HiddenState, RecurrentActor, Sequences, outputs
-from policies.optim import distributed
-from policies.optim.cpu_settings import keep_freed_memory, products
-from policies.optim.flat_parameters import FlatAdamW
 from policies.policy import NormalizedActor, Policy
 
 

@@ -22,10 +22,10 @@ from policies.algorithm import SettingsError
 from policies.networks import gaussian
 from policies.networks.build import make_critic
 from policies.networks.config import Architecture
+from policies.networks.optim import distributed
+from policies.networks.optim.flat_parameters import FlatAdamW
+from policies.networks.optim.parallel import Workers
 from policies.networks.structured.team import GaussianTeamActor, GaussianTeamStructure
-from policies.optim import distributed
-from policies.optim.flat_parameters import FlatAdamW
-from policies.optim.parallel import Workers
 from policies.ppo.actor_critic import ActorCritic
 from policies.ppo.config import CuriosityConfig, PPOConfig, Schedule, SymmetryConfig
 from policies.ppo.losses import PolicyLoss

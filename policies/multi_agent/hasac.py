@@ -17,11 +17,11 @@ from torch import Generator, Tensor, nn
 from embodied.errors import EmbodiedError
 from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from policies.imitation.advice import Penalty, QFunction
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
-from policies.optim.flat_parameters import FlatAdamW
 
 
 @dataclass(frozen=True)

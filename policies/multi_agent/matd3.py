@@ -20,11 +20,11 @@ from policies.data.replay_buffer import Batch
 from policies.imitation.advice import Penalty, QFunction
 from policies.networks.config import require
 from policies.networks.ensemble import CriticEnsemble
+from policies.networks.optim.flat_parameters import FlatAdamW, join
 from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ActorCriticConfig, Sizes
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
-from policies.optim.flat_parameters import FlatAdamW, join
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, at_least
 from policies.data.replay_buffer import Batch
 from policies.multi_agent.mixers import Mixer
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.structured.team_bins import TeamBinsActor, TeamBinsStructure, nearest_bins
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import ObservationGroups, OffPolicyConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
-from policies.optim.flat_parameters import FlatAdamW
 
 JointObs = tuple[Tensor, Tensor]
 """Observations of the agents, (B, M S), and the state that the mixer reads, (B, size); both normalised."""

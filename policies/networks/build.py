@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from policies.networks.entity_attention import EntitiesActor, EntitiesCritic
-from policies.networks.equivariant import PartsActor, PartsCritic
 from policies.networks.mlp import Architecture, Critic, GaussianActor, NetworkConfig
 from policies.networks.recurrent import RecurrentActor, RecurrentCritic
 from policies.networks.structured.actor import StructuredActor
 from policies.networks.structured.diffusion import IDQLActor
+from policies.networks.structured.entity_attention import EntitiesActor, EntitiesCritic
+from policies.networks.structured.equivariant import PartsActor, PartsCritic
 from policies.networks.structured.team import GaussianTeamActor, TeamActor
 from policies.networks.structured.team_bins import TeamBinsActor
 

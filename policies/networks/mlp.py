@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.networks.config import Architecture as Architecture
-from policies.optim.parallel import one_thread
+from policies.networks.optim.parallel import one_thread
 
 HIDDEN_GAIN = math.sqrt(2)  # keeps the variance of a ReLU layer's output at that of its input
 NONLINEARITIES: dict[Activation, type[nn.Module]] = {

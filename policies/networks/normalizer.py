@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from policies.optim import distributed
+from policies.networks.optim import distributed
 
 CONSTANT = 1e-8  # variance up to which a component counts as constant: its deviation is 1e-4 of its unit at most
 ADOPTED = 1e9  # observations that adopted statistics count as: a policy is spoiled where they shift under it

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear, orthogonal
+from policies.networks.optim.cpu_settings import rounds_products
 from policies.networks.squashed import SquashedActor
-from policies.optim.cpu_settings import rounds_products
 
 CHANNELS = 32  # of every convolution, as DrQ's (Kostrikov et al. 2021)
 LAYERS = 3  # of stride 2; DrQ has four, of which only the first has a stride, for images of 84 by 84

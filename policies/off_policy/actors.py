@@ -9,9 +9,9 @@ from torch import Tensor
 
 from policies.imitation.advice import Penalty, QFunction
 from policies.imitation.losses import imitation_loss
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured.actor import StructuredActor
-from policies.optim.flat_parameters import FlatAdamW
 
 
 class ActorUpdate:

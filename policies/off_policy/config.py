@@ -18,10 +18,10 @@ from policies.imitation.advice import Advice
 from policies.networks.config import Architecture, NetworkConfig, relu_network, require
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
-from policies.optim.flat_parameters import FlatAdamW
 from policies.policy import NormalizedActor, Policy
 
 

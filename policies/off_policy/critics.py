@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from policies.data.replay_buffer import Batch
 from policies.networks.ensemble import CriticEnsemble
-from policies.optim.flat_parameters import FlatAdamW, join
+from policies.networks.optim.flat_parameters import FlatAdamW, join
 
 C = TypeVar("C", bound=nn.Module)
 Ensemble = TypeVar("Ensemble", bound=CriticEnsemble)

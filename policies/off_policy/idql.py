@@ -14,11 +14,11 @@ from policies.data.replay_buffer import Batch
 from policies.imitation.advice import Penalty, QFunction
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Critic
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.structured.diffusion import IDQLActor, IDQLStructure
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import OffPolicyConfig, Sizes
 from policies.off_policy.critics import CriticUpdate, critic_loss
-from policies.optim.flat_parameters import FlatAdamW
 
 
 @dataclass(frozen=True)

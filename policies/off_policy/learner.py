@@ -21,10 +21,10 @@ from policies.data.demonstrations import load as load_demonstrations
 from policies.data.replay_buffer import Batch, Transitions
 from policies.imitation.advice import QFunction
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim import distributed
+from policies.networks.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.off_policy.config import OffPolicyConfig, Sizes
 from policies.off_policy.demonstration_replay import DemonstrationReplay
-from policies.optim import distributed
-from policies.optim.cpu_settings import announced, keep_freed_memory, products
 from policies.policy import Policy
 
 

@@ -12,11 +12,11 @@ from torch import Generator, Tensor, nn
 
 from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from policies.imitation.advice import Penalty, QFunction
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
 from policies.off_policy.config import AdvisedConfig, Sizes
 from policies.off_policy.critics import CriticUpdate
-from policies.optim.flat_parameters import FlatAdamW
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from torch import Generator, Tensor
 
 from embodied.storage.bounds import NOT_NEGATIVE
 from policies.imitation.advice import Penalty, QFunction
+from policies.networks.optim.flat_parameters import join
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
 from policies.off_policy.config import AdvisedConfig, Sizes
 from policies.off_policy.critics import CriticUpdate, PolicyValue
-from policies.optim.flat_parameters import join
 
 
 @dataclass(frozen=True)

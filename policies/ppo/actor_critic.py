@@ -11,8 +11,8 @@ from embodied.env.rollout import PerceptronActor
 from policies.networks.build import make_actor, make_critic
 from policies.networks.mlp import MLP, Architecture, Critic
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim.parallel import ATTENTION, PLAIN, Workers
 from policies.networks.recurrent import RecurrentNetwork, Sequences
-from policies.optim.parallel import ATTENTION, PLAIN, Workers
 from policies.ppo.config import PPOConfig
 from policies.ppo.rollout_buffer import Rollout
 

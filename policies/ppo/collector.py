@@ -10,7 +10,7 @@ from torch import Tensor
 from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import POLICY, RollOut, Step
 from policies.networks.normalizer import Normalizer
-from policies.optim.parallel import one_thread
+from policies.networks.optim.parallel import one_thread
 from policies.ppo.actor_critic import ActorCritic
 from policies.ppo.config import PPOConfig
 from policies.ppo.rollout_buffer import Rollout

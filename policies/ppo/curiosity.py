@@ -16,8 +16,8 @@ from torch import Tensor
 from policies.networks.config import Activation, NetworkConfig
 from policies.networks.mlp import MLP
 from policies.networks.normalizer import Normalizer
-from policies.optim import distributed
-from policies.optim.flat_parameters import FlatAdamW, join
+from policies.networks.optim import distributed
+from policies.networks.optim.flat_parameters import FlatAdamW, join
 from policies.ppo.addition import Addition
 from policies.ppo.config import CuriosityConfig
 from policies.ppo.rollout_buffer import Rollout

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from policies.optim import distributed
+from policies.networks.optim import distributed
 
 
 def gae(

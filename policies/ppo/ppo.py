@@ -14,11 +14,11 @@ from policies.algorithm import Algorithm, require_finite, require_policy_group, 
 from policies.networks import gaussian
 from policies.networks.mlp import Architecture
 from policies.networks.normalizer import Normalizer
+from policies.networks.optim import distributed
+from policies.networks.optim.cpu_settings import keep_freed_memory
+from policies.networks.optim.flat_parameters import FlatAdamW
+from policies.networks.optim.parallel import one_thread
 from policies.networks.recurrent import outputs
-from policies.optim import distributed
-from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import FlatAdamW
-from policies.optim.parallel import one_thread
 from policies.policy import NormalizedActor, Policy
 from policies.ppo.actor_critic import ActorCritic
 from policies.ppo.addition import Addition

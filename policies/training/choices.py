@@ -9,12 +9,12 @@ from typing import Any
 
 from embodied.core.task import has_expert
 from embodied.env.env import Env
+from embodied.env.factory import build
 from embodied.env.options import EnvOptions, registered
-from embodied.env.steering import SteeredTask
+from embodied.env.registry import join_content
 from embodied.env.vec_env import PolicyFunction
+from embodied.env.wrappers.steering import SteeredTask
 from embodied.errors import EmbodiedError, RunError
-from embodied.factory import build
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from embodied.viewer.choices import Choice

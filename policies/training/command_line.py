@@ -13,8 +13,8 @@ from typing import Any
 
 from embodied import cli
 from embodied.env.options import NoConfig
+from embodied.env.registry import Suite, TaskEntry
 from embodied.errors import EmbodiedError, closest, listing, reason
-from embodied.registry import Suite, TaskEntry
 from embodied.storage import task_names
 from embodied.storage.configs import UNSAVED, from_json, override, places, to_json
 from embodied.storage.files import read_file, read_json

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from embodied import cli
 from embodied.core.episode import SEEDS
 from embodied.env.options import Trials
+from embodied.env.registry import Suite, join_content
 from embodied.errors import EmbodiedError, listing, whole_number
-from embodied.registry import Suite, join_content
 from embodied.storage import task_names
 from embodied.storage.configs import override, places, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.imitation.dagger_config import DaggerConfig
-from policies.optim import distributed
+from policies.networks.optim import distributed
 from policies.pixel_policy import PixelGroups
 from policies.policy import Policy, RememberingPolicy
 from policies.ppo.config import PPOConfig

@@ -29,13 +29,13 @@ from embodied.core.task import has_expert
 from embodied.core.task_file import import_file
 from embodied.env.env import Env
 from embodied.env.options import EnvOptions, typed, with_options
+from embodied.env.registry import Suite, TaskEncoding, join_content
 from embodied.env.step import array_from_tensor, tensor_from_array
 from embodied.env.suites import JoinedEnv
-from embodied.env.task_encoding import of_rows, one_hot, spoken
-from embodied.env.trials import TrialEnv, by_trials
 from embodied.env.vec_env import PolicyFunction, vector_sizes
+from embodied.env.wrappers.task_encoding import of_rows, one_hot, spoken
+from embodied.env.wrappers.trials import TrialEnv, by_trials
 from embodied.errors import EmbodiedError, UnknownNameError, listing
-from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
 from embodied.storage.configs import places

@@ -8,7 +8,7 @@ from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import CheckpointError
 from embodied.storage.trees import key_of
 from policies.algorithm import Algorithm, SettingsError
-from policies.optim import distributed
+from policies.networks.optim import distributed
 from policies.policy import Policy
 from policies.registry import build_algorithm
 

@@ -10,12 +10,11 @@ import tyro
 
 from embodied import cli
 from embodied.env.options import C, EnvOptions, registered
+from embodied.env.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.errors import EmbodiedError, RunError
-from embodied.registry import Suite, TaskEncoding, TaskEntry, join_content
 from embodied.storage.configs import from_json, override, places, to_json
 from embodied.storage.wandb_logger import WandbMode
-from policies.registry import DEFAULT, default_config, find_algorithm
-from policies.train_config import TrainConfig
+from policies.registry import DEFAULT, TrainConfig, default_config, find_algorithm
 
 if TYPE_CHECKING:
     from embodied.storage.runs import Run

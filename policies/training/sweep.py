@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embodied import cli
+from embodied.env.registry import Suite, TaskEntry
 from embodied.errors import CheckpointError, EmbodiedError, RunError, listing
-from embodied.registry import Suite, TaskEntry
 from embodied.storage import task_names
 from embodied.storage.configs import run_document
 from embodied.storage.files import jsonable

@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from embodied import cli
+from embodied.env.factory import build
 from embodied.env.multi_agent import AgentsEnv, TeamEnv
+from embodied.env.registry import Suite, TaskEncoding, join_content
 from embodied.env.suites import JoinedEnv
-from embodied.env.trials import by_trials
 from embodied.env.vec_env import PolicyFunction
+from embodied.env.wrappers.trials import by_trials
 from embodied.errors import EmbodiedError, listing
 from embodied.evaluation import tables
 from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import build_suite, evaluate_suite, told_of
-from embodied.factory import build
-from embodied.registry import Suite, TaskEncoding, join_content
 from embodied.storage import task_names
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from embodied.core.hooks import PROPRIO
-from embodied.env.instructions import InstructionSource
 from embodied.env.step import LazyObservation
+from embodied.env.wrappers.instructions import InstructionSource
 from embodied.errors import EmbodiedError
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import tyro
 
 from embodied import cli
+from embodied.env.factory import make
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import make
 from embodied.storage.configs import to_json
 from policies.training.loading import open_checkpoint
 from policies.vla.comparison.difference import BehaviourDifference, BehaviourSummary, compare

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
-from embodied.env.instructions import InstructionSource, default_instructions, wrong_instructions
 from embodied.env.vec_env import image_shapes, vector_sizes
+from embodied.env.wrappers.instructions import InstructionSource, default_instructions, wrong_instructions
 from embodied.errors import EmbodiedError, listing
 from embodied.storage.configs import from_json, to_json
 from policies.policy import require_same_shapes

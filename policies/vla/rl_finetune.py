@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from embodied import cli
+from embodied.env.factory import check_device
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import check_device
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import run_document
 from embodied.storage.runs import Run

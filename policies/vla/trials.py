@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from embodied.env.env import Env
+from embodied.env.factory import build
 from embodied.env.options import EnvOptions
+from embodied.env.registry import Suite, join_content
 from embodied.errors import EmbodiedError, listing
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import Rows, evaluate_suite, of_task
-from embodied.factory import build
-from embodied.registry import Suite, join_content
 from embodied.rendering.camera_config import CameraConfig
 from policies.vla.data.robot_spec import RobotSpec
 from policies.vla.policy import VLAPolicy

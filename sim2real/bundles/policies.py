@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage.paths import shipped
 from policies.training.loading import policy_from_checkpoint, shipped_path
 from sim2real.contract.contract import Contract, DeployablePolicy

@@ -21,8 +21,8 @@ from embodied.core.episode import flatten_observation
 from embodied.core.facets import Operator
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
-from embodied.env.steering import with_default
 from embodied.env.vec_env import POLICY
+from embodied.env.wrappers.steering import with_default
 from embodied.errors import listing
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Command, Measured, Number, Remembered, Source
 from sim2real.contract.planner import PLANNED

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Contract, Remembered, Step
 from sim2real.contract.planner import PLANNED
-from sim2real.graphs import golden_table
 
 COUNT = 32  # steps
 SPREAD = 0.02  # of the larger of 1 and a number: by how much sources and commands are moved from an episode's start
@@ -98,12 +99,12 @@ def columns(contract: Contract) -> list[str]:
 def written(contract: Contract, golden: GoldenSteps) -> str:
     """`golden.csv`, to the last bit of float32."""
     rows = np.concatenate([*golden.inputs.values(), golden.action, golden.target], 1)
-    return golden_table.written(columns(contract), rows)
+    return _table(columns(contract), rows)
 
 
 def read(data: bytes, contract: Contract) -> GoldenSteps:
     """Parse the bytes of `written`; a `ValueError` where columns are not the contract's or a number is not finite."""
-    values = golden_table.read(data, columns(contract))
+    values = _rows(data, columns(contract))
     sizes = [*outside(contract.step).values(), contract.step.action_size]
     *inputs, action, target = np.split(values, np.cumsum(sizes), 1)
     return GoldenSteps(dict(zip(outside(contract.step), inputs, strict=True)), action, target)
@@ -113,3 +114,29 @@ def difference(golden: GoldenSteps, action: np.ndarray, target: np.ndarray) -> f
     """The largest deviation from golden steps, relative to the larger of 1 and the largest number."""
     pairs = ((golden.action, action), (golden.target, target))
     return max(float((np.abs(ours - theirs) / np.maximum(1.0, np.abs(ours))).max(initial=0)) for ours, theirs in pairs)
+
+
+def _table(columns: Sequence[str], rows: np.ndarray) -> str:
+    """The text of rows (count, n)."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(str(value) for value in row)
+    return table.getvalue()
+
+
+def _rows(data: bytes, columns: Sequence[str]) -> np.ndarray:
+    """(count, n) float32 that were written; a `ValueError` where columns differ or a number is not finite."""
+    try:
+        header, *rows = list(csv.reader(io.StringIO(data.decode())))
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    if header != list(columns):
+        raise ValueError("its columns are not those of the contract")
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError(f"it has rows that are not of {len(header)} numbers")
+    values = np.array(rows, np.float32).reshape(len(rows), len(header))
+    if not len(rows) or not np.isfinite(values).all():
+        raise ValueError("it has no rows, or numbers that are not finite")
+    return values

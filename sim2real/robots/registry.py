@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from embodied.env.registry import load_target
 from embodied.errors import UnknownNameError
-from embodied.registry import load_target
 from sim2real.contract.contract import Contract
 from sim2real.robots.base import Robot
 

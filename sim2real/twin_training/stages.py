@@ -23,10 +23,10 @@ from embodied.core.initial_states import load as load_initial_states
 from embodied.core.initial_states import save as save_initial_states
 from embodied.core.task import Task
 from embodied.env.env import Env
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError
-from embodied.factory import make
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.files import dumps, write_atomic
 from policies.data.demonstrations import Demonstrator, record_actor

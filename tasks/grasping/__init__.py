@@ -1,6 +1,6 @@
 """Multi-fingered hands: what they hold, turn and free."""
 
-from embodied.registry import Registry, TaskEntry
+from embodied.env.registry import Registry, TaskEntry
 
 ENGINES = ("mujoco", "mjx", "brax")
 OWN_ENGINES = {"shadow": ("mujoco", "mjx")}

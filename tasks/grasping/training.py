@@ -5,7 +5,7 @@ import dataclasses
 from policies.networks.config import NetworkConfig
 from policies.off_policy.sac import SACConfig
 from policies.ppo.config import PPOConfig, Schedule
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 
 LATER_VARIATIONS = (
     "observation_noise", "friction", "cube_mass", "cube_centre", "link_mass", "joint_friction", "armature",

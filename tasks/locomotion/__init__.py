@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from embodied.registry import Registry, TaskEntry
+from embodied.env.registry import Registry, TaskEntry
 from tasks.locomotion import morphologies
 
 ENGINES = ("mujoco", "mjx", "brax")

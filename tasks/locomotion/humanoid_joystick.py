@@ -21,9 +21,8 @@ from embodied.math.symmetry import Reflection, unchanged
 from embodied.parts.pushes import Pushes
 from embodied.robot.option import RobotPath
 from embodied.robot.prepared.roles import Role
-from tasks.locomotion.commands import CommandConfig
 from tasks.locomotion.ground import Rough, Terrain
-from tasks.locomotion.joystick import Joystick, JoystickConfig, TaskState, Weights
+from tasks.locomotion.joystick import CommandConfig, Joystick, JoystickConfig, TaskState, Weights
 from tasks.locomotion.legged import IN_CONTACT
 from tasks.locomotion.robots import BIPED_POSE, G1
 

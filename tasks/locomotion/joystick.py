@@ -23,10 +23,33 @@ from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR,
 from embodied.parts.pushes import Push, Pushes
 from embodied.robot.prepared.roles import Role
 from embodied.storage.bounds import POSITIVE
-from tasks.locomotion.commands import CommandConfig, draw_command, renew_command
 from tasks.locomotion.ground import Flat, Rough, Terrain
 from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
 from tasks.locomotion.robots import QUADRUPED_POSE, by_role
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandConfig:
+    """Velocity commands: each component U(-limit, limit) or zero, renewed at random times."""
+
+    limits: tuple[float, float, float] = (1.5, 0.8, 1.2)
+    """Largest forward (m/s), sideways (m/s) and turning (rad/s) speed."""
+    keep: tuple[float, float, float] = (0.9, 0.25, 0.5)
+    """Probability that each component is not zero."""
+    interval: float = 5.0
+    """s, mean time between commands (exponentially distributed)."""
+
+
+def draw_command(config: CommandConfig, uniform: Array) -> Array:
+    """A command (3,) from `uniform` (6,): forward and sideways m/s, turning rad/s, in the heading's frame."""
+    speed = (2 * uniform[:3] - 1) * jnp.asarray(config.limits)
+    return jnp.where(uniform[3:] < jnp.asarray(config.keep), speed, 0.0)
+
+
+def renew_command(config: CommandConfig, command: Array, dt: float, key: Array) -> Array:
+    """The command after `dt` s: the same, or with probability dt / interval a new one."""
+    uniform = jax.random.uniform(key, (7,))
+    return jnp.where(uniform[6] < dt / config.interval, draw_command(config, uniform[:6]), command)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule, SymmetryConfig
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 
 SMALL = NetworkConfig(hidden=(128, 128), activation=Activation.SILU)
 LARGE = NetworkConfig(hidden=(256, 128), activation=Activation.SILU)

@@ -1,6 +1,6 @@
 """Meta-World's fifty tasks with a Franka Panda, one of ours in which it may have to ask, and pose tracking."""
 
-from embodied.registry import Registry, TaskEntry
+from embodied.env.registry import Registry, TaskEntry
 from tasks.manipulation import benchmarks
 
 ENGINES = ("mujoco", "mjx", "pybullet", "brax")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from embodied.registry import Registry, Suite
+from embodied.env.registry import Registry, Suite
 from tasks.manipulation import paraphrases
 
 GOALS = 50  # of each task; Meta-World

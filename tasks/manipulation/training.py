@@ -2,7 +2,7 @@
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.ppo.config import PPOConfig
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 
 
 def tabletop(

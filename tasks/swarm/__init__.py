@@ -1,6 +1,6 @@
 """Quadcopters, from one Crazyflie to a thousand."""
 
-from embodied.registry import Registry, TaskEntry
+from embodied.env.registry import Registry, TaskEntry
 
 ENGINES = ("rigid", "mujoco", "mjx", "pybullet", "brax")
 

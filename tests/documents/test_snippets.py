@@ -17,7 +17,7 @@ import pytest
 import embodied.runs.__main__ as runs
 import embodied.sweep.__main__ as sweep
 from embodied import cli
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from policies.training import command_line, launch
 from policies.training.sweep import Varied
 from tests.documents import snippets

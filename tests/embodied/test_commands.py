@@ -9,7 +9,7 @@ from embodied import cli, evaluate, ship
 from embodied import list as listing
 from embodied.bench import __main__ as bench
 from embodied.bench import speed
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from embodied.storage import checkpoints
 from tests.kit.commands import refused
 from tests.kit.task_file import mass

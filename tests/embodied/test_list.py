@@ -6,7 +6,7 @@ import pytest
 
 from embodied import list as listing
 from embodied.engines import ENGINES, SUMMARIES
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from policies.registry import ALGORITHMS
 from tests.kit.commands import on_terminal, plain, refused, run
 

@@ -6,7 +6,7 @@ import torch
 
 from embodied import play
 from embodied.cli.commands import DEMO
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from embodied.storage.runs import Run
 from policies.training.choices import PolicyCatalogue
 from tests.kit.commands import refused

@@ -12,8 +12,8 @@ import embodied
 from embodied import snapshots as command
 from embodied.core.initial_states import InitialStateBuffer, buffer_path, load
 from embodied.env.env import Env
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.snapshots import snapshots
 from policies.training.loading import load_policy
 from tests.kit.task_file import WITH_EXPERT

@@ -16,7 +16,7 @@ from embodied import collect, evaluate, play, ship, snapshots, train
 from embodied import list as listing
 from embodied.bench import __main__ as bench
 from embodied.core.initial_states import load
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from embodied.storage import checkpoints, task_names
 from embodied.storage.runs import Run
 from policies.training.loading import shipped_path
@@ -163,7 +163,7 @@ def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_
 
 
 def test_a_file_has_training_defaults_of_its_own(folder: Path) -> None:
-    defaults = "from policies.train_config import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
+    defaults = "from policies.registry import TrainConfig\n\ntraining = TrainConfig(num_envs=7, steps=70)\n"
     Path("short.py").write_text(SOUND + defaults)
     assert join_content()["short.py"].load_training().num_envs == 7
     Path("wrong.py").write_text(SOUND + "training = 3\n")

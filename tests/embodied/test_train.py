@@ -17,13 +17,13 @@ import torch
 import embodied
 from embodied import train
 from embodied.core.initial_states import InitialStateBuffer, first_reset_states, save
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import CheckpointError
 from embodied.storage.configs import override
 from embodied.storage.runs import Run
-from policies.optim import distributed
+from policies.networks.optim import distributed
 from policies.training import launch, settings, task_session
 from policies.training.loading import critic_state
 from tests.kit.commands import environment, interpreted, refused, run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from examples import full_circle as example
 from policies.training import command_line
 from sim2real.identification import calibration

@@ -14,8 +14,8 @@ import embodied
 from embodied.core.hooks import Timing
 from embodied.engines import make_engine
 from embodied.env.env import Env
+from embodied.env.registry import join_content
 from embodied.env.step import Step
-from embodied.registry import join_content
 from embodied.rendering.camera_config import CameraConfig
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.documents.snippets import ROOT, blocks_of

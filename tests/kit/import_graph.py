@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from tests.kit.budget import sharing
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 
 SOUND = '''"""A mass on a rail is pushed to the middle."""
 

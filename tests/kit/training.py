@@ -6,7 +6,7 @@ import pytest
 
 from embodied import train
 from embodied.env.env import Env
-from embodied.factory import make
+from embodied.env.factory import make
 from tests.kit.worlds import NUM_ENVS, compiled
 
 TASK = "swarm/hover"

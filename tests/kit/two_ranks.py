@@ -10,7 +10,7 @@ import torch
 
 from policies import PPO, PPOConfig, Trainer
 from policies.networks.mlp import NetworkConfig
-from policies.optim import distributed
+from policies.networks.optim import distributed
 from tests.kit.learning import PointMass, algorithm_of
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
-from embodied.datasets.episode import Episode
 from embodied.env.step import LazyObservation
 from embodied.env.vec_env import ObservationSpec, StepData
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
+from embodied.storage.datasets.episode import Episode
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.data.normalization import Normalization
 from policies.vla.data.robot_spec import TrainingTask

@@ -16,8 +16,8 @@ import torch
 
 from embodied.core.task import Task
 from embodied.env.env import Env
-from embodied.factory import configured, default_engine, engine_for, make
-from embodied.registry import join_content
+from embodied.env.factory import configured, default_engine, engine_for, make
+from embodied.env.registry import join_content
 from tests.kit.budget import sharing
 from tests.kit.toy_tasks import Ball
 

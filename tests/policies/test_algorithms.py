@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file
 
 from embodied import evaluate, train
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.factory import make
-from embodied.registry import join_content
 from embodied.storage.configs import override, run_document
 from embodied.storage.runs import Run
 from policies import demonstrations
@@ -24,8 +24,7 @@ from policies.networks.config import Architecture
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import PPOConfig
-from policies.registry import ALGORITHMS, algorithm_of, default_config, find_algorithm
-from policies.train_config import TrainConfig
+from policies.registry import ALGORITHMS, TrainConfig, algorithm_of, default_config, find_algorithm
 from policies.training import launch, settings
 from policies.training.loading import load_policy, policy_from_checkpoint
 from tasks.swarm.multi.training import WAYPOINTS

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from benchmarks import calibration_logs as logs
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from sim2real import calibrate as cal
 from sim2real.identification import calibration as cb
 from sim2real.identification import parameters as pm

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from embodied import list as listed
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.configs import to_json
 from embodied.storage.runs import Run

@@ -16,8 +16,8 @@ from embodied.core.episode import flatten_observation
 from embodied.core.facets import Operator, Team
 from embodied.core.world import World
 from embodied.engines import make_engine
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from policies.training.loading import policy_from_checkpoint, shipped_path
 from sim2real import deploy

@@ -25,12 +25,11 @@ from embodied.check.words import (
 from embodied.core.hooks import TaskHooks
 from embodied.core.task import Task
 from embodied.engines import ENGINES
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.errors import ActionError
-from embodied.factory import make
-from embodied.registry import join_content
 from embodied.storage.configs import from_json, to_json
-from policies.registry import ALGORITHMS, default_config
-from policies.train_config import TrainConfig
+from policies.registry import ALGORITHMS, TrainConfig, default_config
 from policies.training.settings import default_settings
 from tests.kit.worlds import NUM_ENVS, every_engine, task_of, world
 

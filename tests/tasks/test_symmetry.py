@@ -18,13 +18,12 @@ from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, World
 from embodied.engines import make_engine
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.errors import EmbodiedError
-from embodied.factory import make
 from embodied.math.symmetry import PLANAR_COMMAND, PSEUDOVECTOR, QUATERNION, VECTOR, Reflection
-from tasks.locomotion.commands import CommandConfig
 from tasks.locomotion.getup import Getup, GetupConfig
 from tasks.locomotion.humanoid_joystick import STEP_RATE, HumanoidConfig, HumanoidJoystick
-from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, Joystick, JoystickConfig
+from tasks.locomotion.joystick import SCAN, SCAN_REFLECTION, CommandConfig, Joystick, JoystickConfig
 from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
 from tasks.swarm.single.hover import ROTORS, Hover, HoverConfig
 from tests.kit.hooks import blank

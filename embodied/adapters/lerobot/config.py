@@ -17,9 +17,9 @@ from lerobot.utils.constants import ACTION, OBS_IMAGES, OBS_STATE  # pyright: ig
 from embodied.adapters.lerobot.vector_env import LeRobotVectorEnv, Success
 from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
+from embodied.env.factory import make
+from embodied.env.registry import Suite, TaskEntry, join_content
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.factory import make
-from embodied.registry import Suite, TaskEntry, join_content
 from embodied.storage import task_names
 
 AGENT_POS = "agent_pos"

@@ -19,7 +19,7 @@ from embodied.core.episode import SEEDS
 from embodied.core.facets import Language
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
-from embodied.env.instructions import instructions_of
+from embodied.env.wrappers.instructions import instructions_of
 from embodied.errors import ActionError
 
 FILM_HEIGHT = 240  # pixels; smaller pictures are enlarged by a whole number for films

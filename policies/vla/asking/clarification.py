@@ -17,7 +17,7 @@ from torch import Tensor
 
 from embodied.core.instruction import Dialogue
 from embodied.env.env import Env
-from embodied.env.instructions import dialogues_of, require_dialogues
+from embodied.env.wrappers.instructions import dialogues_of, require_dialogues
 from embodied.errors import EmbodiedError
 from policies.vla.data.robot_spec import RobotSpec
 from policies.vla.model.config import VLAConfig

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from embodied import cli
 from embodied.env.env import Env
-from embodied.env.instructions import InstructedTask, InstructionSource, require_dialogues, wrong_instructions
+from embodied.env.factory import make
 from embodied.env.vec_env import PolicyFunction
+from embodied.env.wrappers.instructions import InstructedTask, InstructionSource, require_dialogues, wrong_instructions
 from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
 from policies.training.loading import open_checkpoint, policy_from_checkpoint
 from policies.vla.asking.clarification import ASKERS, Asker, By, ClarifiedInstructions, learned, require_asker
 from policies.vla.asking.metrics import summary, table_rows

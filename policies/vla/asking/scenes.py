@@ -8,10 +8,10 @@ import numpy as np
 
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
-from embodied.datasets.episode import Episode
 from embodied.env.env import Env
-from embodied.env.instructions import instructions_of, require_dialogues
 from embodied.env.vec_env import image_shapes
+from embodied.env.wrappers.instructions import instructions_of, require_dialogues
+from embodied.storage.datasets.episode import Episode
 from policies.vla.asking.clarification import ACT, ASK
 
 

@@ -14,8 +14,8 @@ from embodied import cli
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Dialogue
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.errors import EmbodiedError, guard
-from embodied.factory import make
 from embodied.storage.runs import Run, check_free
 from policies.vla.asking.clarification import ASKER, learned
 from policies.vla.asking.metrics import question_rates

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from embodied.core.instruction import check_instruction
-from embodied.datasets.episode import Episode
+from embodied.storage.datasets.episode import Episode
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from embodied.core.instruction import check_instruction
-from embodied.datasets.episode import Episode
-from embodied.datasets.reader import Dataset, open_dataset
 from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.storage.datasets.episode import Episode
+from embodied.storage.datasets.reader import Dataset, open_dataset
 from policies.vla.data.robot_spec import RobotSpec, TrainingTask
 
 

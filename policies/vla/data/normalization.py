@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embodied.datasets.episode import Episode
+from embodied.storage.datasets.episode import Episode
 
 QUANTILES = (0.01, 0.99)  # of actions, which become -1 and 1; OpenVLA (Kim et al. 2024)
 MIN_RANGE = 0.02  # of a number of an action, which is in [-1, 1]: what hardly moves is not magnified beyond that

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from policies.algorithm import require_finite
 from policies.data.augmentation import colour_jitter, random_convolution, random_offsets, shifted
-from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import FlatAdamW, join
+from policies.networks.optim.cpu_settings import keep_freed_memory
+from policies.networks.optim.flat_parameters import FlatAdamW, join
 from policies.vla.data.chunk_dataset import Batch, ChunkDataset
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.fine_tuning.settings import FineTuningConfig

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies.algorithm import require_finite
-from policies.optim.cpu_settings import keep_freed_memory
-from policies.optim.flat_parameters import FlatAdamW
+from policies.networks.optim.cpu_settings import keep_freed_memory
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.vla.model.config import Head
 from policies.vla.model.network import supports_bfloat16
 from policies.vla.policy import VLAPolicy

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.normalizer import Normalizer
-from policies.optim.flat_parameters import FlatAdamW
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.ppo.gae import gae
 from policies.vla.reinforcement.advantages import EPSILON, Advantages
 from policies.vla.reinforcement.rollouts import RolloutBatch

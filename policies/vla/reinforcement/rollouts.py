@@ -11,8 +11,8 @@ from torch import Tensor
 
 from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
-from embodied.env.instructions import instructions_of
 from embodied.env.vec_env import CRITIC, POLICY, SeededVecEnv, Step, vector_sizes
+from embodied.env.wrappers.instructions import instructions_of
 from embodied.errors import EmbodiedError
 from policies.vla.action_chunks import select_rows
 from policies.vla.model.token_head import TokenHead, detokenize

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from embodied import cli
+from embodied.env.factory import make
+from embodied.env.registry import Suite
 from embodied.evaluation import tables
 from embodied.evaluation.rates import overall
 from embodied.evaluation.suites import Rows
-from embodied.factory import make
-from embodied.registry import Suite
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.runs import Run
 from policies.vla.policy import VLAPolicy

@@ -16,8 +16,8 @@ import numpy as np
 from embodied.core.facets import Operator, Pictures, Team
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, World
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage.configs import from_json, to_json
 from embodied.storage.trees import with_leaves
 from sim2real.contract import model_files

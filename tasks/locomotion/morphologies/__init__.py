@@ -1,6 +1,6 @@
 """Families of bodies that differ in their limbs, and the task they share: reach a target in any direction."""
 
-from embodied.registry import Registry, Suite, TaskEntry
+from embodied.env.registry import Registry, Suite, TaskEntry
 from tasks.locomotion.morphologies.families import FAMILIES, task_name
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from policies.networks.config import Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 
 REACH = TrainConfig(
     num_envs=256,

@@ -22,8 +22,8 @@ from embodied.core.instruction import Instruction
 from embodied.core.randomization import Term
 from embodied.core.world import Outcome, ResetState, World
 from embodied.env.env import Env
-from embodied.env.instructions import InstructionSource
 from embodied.env.step import array_from_tensor, tensor_from_array
+from embodied.env.wrappers.instructions import InstructionSource
 from tasks.manipulation.common import objects, panda
 from tasks.manipulation.common import tabletop as table
 from tasks.manipulation.common.draws import Box, scattered

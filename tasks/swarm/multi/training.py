@@ -5,7 +5,7 @@ import dataclasses
 from policies.imitation.dagger_config import DaggerConfig
 from policies.networks.config import UNCLIPPED, Activation, Architecture, NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 from tasks.swarm.flocking import flock
 from tasks.swarm.maze import path_finding
 from tasks.swarm.multi import base_station, coverage, pursuit, tag

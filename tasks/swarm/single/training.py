@@ -2,7 +2,7 @@
 
 from policies.networks.config import NetworkConfig
 from policies.ppo.config import PPOConfig, Schedule
-from policies.train_config import TrainConfig
+from policies.registry import TrainConfig
 
 
 def solo(steps: int) -> TrainConfig:

@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from embodied.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, gymnasium_id, register_gymnasium
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
-from embodied.factory import make
-from embodied.registry import join_content
 from tests.kit.drones import MAX_STEPS, NUM_ENVS, brief_env, brief_world, lived, plan, seeing_world
 from tests.kit.worlds import world
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from embodied.adapters.gymnasium import GymnasiumVectorEnv
+from embodied.env.factory import make
 from embodied.errors import EmbodiedError
-from embodied.factory import make
 from tests.kit.drones import MAX_STEPS, NUM_ENVS, brief_world, plan, seeing_world
 from tests.kit.worlds import world
 

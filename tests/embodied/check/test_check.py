@@ -12,8 +12,8 @@ import pytest
 from embodied.check import __main__ as command
 from embodied.check import contract, models
 from embodied.check.contract import CHECKS, NUM_ENVS, Check, run_check
-from embodied.factory import make
-from embodied.registry import join_content
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from tests.kit.task_file import SOUND
 
 FAULTS = {

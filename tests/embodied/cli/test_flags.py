@@ -11,7 +11,7 @@ import tyro
 
 from embodied import cli, evaluate, play
 from embodied.cli.flags import MEANT, Flag, field_texts, flags_of, groups_of, meant, metavar_of, unknown_flags
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from policies.registry import ALGORITHMS
 from policies.training.settings import default_settings, settings_type
 

@@ -16,8 +16,8 @@ from embodied.core.initial_states import InitialStateBuffer, InitialStates, firs
 from embodied.core.randomization import Term
 from embodied.core.task import EditedTerms, Task, TaskWrapper, TimeLimit, forwarded, has_expert
 from embodied.core.world import StateT, World
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.registry import join_content
 from tests.kit.toy_tasks import Speck
 from tests.kit.worlds import build_env, jitted, task_of, toy_task, toy_world
 

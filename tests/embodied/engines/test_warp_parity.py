@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.warp_parity import compared
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 
 pytestmark = pytest.mark.timeout(290)
 

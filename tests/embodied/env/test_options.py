@@ -11,12 +11,12 @@ import torch
 
 import embodied
 from embodied import evaluate
-from embodied.cli.flags import Rare, flags_of
+from embodied.cli.flags import flags_of
 from embodied.core.task import Task
 from embodied.env.options import EnvOptions, Trials, Wrapper, registered, with_options
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
-from embodied.storage.configs import from_json, override, places, run_document
+from embodied.storage.configs import Rare, from_json, override, places, run_document
 from embodied.storage.runs import Run
 from policies.training import command_line
 from policies.training.loading import with_needs

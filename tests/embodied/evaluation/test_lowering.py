@@ -14,8 +14,8 @@ import pytest
 
 from embodied.bench import lowering
 from embodied.bench.lowering import Lowered, lower_for_cuda
-from embodied.factory import configured
-from embodied.registry import join_content
+from embodied.env.factory import configured
+from embodied.env.registry import join_content
 from tests.kit.toy_tasks import Speck
 
 pytestmark = pytest.mark.timeout(280)

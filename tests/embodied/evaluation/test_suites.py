@@ -15,12 +15,12 @@ import torch
 
 from embodied import evaluate, train
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.env.options import EnvOptions
+from embodied.env.registry import Registry, Suite, TaskEntry, join_content
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.evaluation.rates import overall, wilson
 from embodied.evaluation.suites import build_suite, evaluate_suite, find_suite
-from embodied.factory import make
-from embodied.registry import Registry, Suite, TaskEntry, join_content
 from policies.training.loading import load_policy
 from policies.training.settings import default_settings
 from sim2real import export

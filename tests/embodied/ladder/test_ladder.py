@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from embodied.env.env import Env
-from embodied.factory import make
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.ladder import __main__ as ladder
-from embodied.registry import join_content
 from policies.training.mixed_team import load_team
 from tests.kit.commands import refused, run
 

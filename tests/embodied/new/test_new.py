@@ -13,9 +13,9 @@ import embodied
 from embodied import train
 from embodied.check import CHECKS, Check, failures
 from embodied.check.contract import environment
+from embodied.env.registry import join_content
 from embodied.new import __main__ as command
 from embodied.new.writing import BUDGETS, TEMPLATES
-from embodied.registry import join_content
 from embodied.robot import Kind, Robot, joint_places, reachable_points, robot_scene
 from embodied.storage.paths import asset
 from embodied.storage.runs import Run

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 import embodied
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, RunError, UnknownNameError
-from embodied.registry import join_content
 from embodied.storage.configs import from_json, override, to_json
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from embodied.datasets.reader import open_dataset
 from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
+from embodied.storage.datasets.reader import open_dataset
 from embodied.storage.files import read_file, read_json
 from embodied.storage.runs import Run
 

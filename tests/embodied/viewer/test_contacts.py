@@ -17,7 +17,7 @@ import embodied
 from embodied.core.hooks import Timing
 from embodied.core.world import Control, Outcome, World
 from embodied.env.env import Env
-from embodied.env.steering import SteeredTask
+from embodied.env.wrappers.steering import SteeredTask
 from embodied.viewer.contacts import ContactReader, contacts_of
 from tests.kit.toy_tasks import Speck, TaskState, Toy
 from tests.kit.worlds import build_env, toy_world

@@ -10,11 +10,11 @@ import torch
 
 from embodied import train
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import POLICY
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import make
 from embodied.storage.runs import Run
 from policies.multi_agent.adversary import AdversaryEnv, AttackedEnv, check_minority
 from policies.policy import zero_policy

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.optim.flat_parameters import FlatAdamW, join
 from policies.off_policy.critics import bellman_target, critic_loss
-from policies.optim.flat_parameters import FlatAdamW, join
 
 
 def test_nothing_follows_a_failure_nor_its_bonus():

@@ -13,11 +13,11 @@ from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from policies.data.replay_buffer import Transitions
 from policies.networks.mlp import Activation, NetworkConfig
+from policies.networks.optim.cpu_settings import products
 from policies.networks.pixels import PixelActor, PixelObservation
 from policies.off_policy.critics import BellmanUpdate, bellman_target, critic_loss
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
-from policies.optim.cpu_settings import products
 from policies.pixel_policy import PixelGroups, PixelPolicy
 from policies.policy import rebuild
 from tests.kit.learning import SIDE, PointMass, vectors

@@ -8,7 +8,7 @@ from embodied.env.vec_env import StepData
 from policies import PPO, PPOConfig, Trainer, train
 from policies.algorithm import DivergedError
 from policies.networks.mlp import Activation, NetworkConfig
-from policies.optim.parallel import PLAIN, Workers
+from policies.networks.optim.parallel import PLAIN, Workers
 from policies.ppo.config import Schedule
 from policies.ppo.learning_rate import LearningRate
 from policies.ppo.ppo import REPORTED

@@ -10,9 +10,9 @@ import torch
 
 import embodied
 from embodied import train
+from embodied.env.factory import build
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.factory import build
-from embodied.registry import join_content
 from embodied.storage.runs import Run
 from policies.training import command_line, launch
 from policies.training.settings import saved_settings

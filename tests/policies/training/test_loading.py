@@ -9,8 +9,8 @@ import torch
 import embodied
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
-from embodied.env.task_encoding import one_hot
 from embodied.env.vec_env import vector_sizes
+from embodied.env.wrappers.task_encoding import one_hot
 from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.storage import checkpoints
 from embodied.storage.paths import shipped

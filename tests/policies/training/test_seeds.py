@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
+from embodied.env.registry import join_content
 from embodied.errors import RunError
-from embodied.registry import join_content
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from policies.training import launch, seeds

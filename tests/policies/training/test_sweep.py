@@ -8,8 +8,8 @@ import math
 
 import pytest
 
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, RunError
-from embodied.registry import join_content
 from embodied.storage.runs import Run
 from embodied.sweep.__main__ import main
 from policies.training import sweep as sweeps

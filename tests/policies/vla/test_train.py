@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embodied.datasets.layout import DatasetInfo
-from embodied.datasets.writer import DatasetWriter
 from embodied.errors import EmbodiedError
+from embodied.storage.datasets.layout import DatasetInfo
+from embodied.storage.datasets.writer import DatasetWriter
 from embodied.storage.runs import Run
 from policies.vla.data.demonstrations import EpisodeSelection, load_demonstrations
 from policies.vla.fine_tuning.settings import Settings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embodied.core.initial_states import first_reset_states, load
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from sim2real import twin
 from sim2real.failures.failure_map import Features, demonstrations, failure_map, features_of, resampling_weights
 from sim2real.failures.failure_page import page

@@ -11,8 +11,8 @@ import pytest
 
 from embodied.core.facets import Operator
 from embodied.core.task import Task
+from embodied.env.registry import join_content
 from embodied.new.__main__ import main as new
-from embodied.registry import join_content
 from sim2real.contract.planner import PLANNED
 from sim2real.graphs.control import ControlGraph
 from sim2real.graphs.describe import Described, describe

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from sim2real.failures.failure_map import Features
 from sim2real.twin_training.regions import inside, split
 from tests.kit.task_file import mass

@@ -25,7 +25,6 @@ from embodied.train import main as train
 from policies.training import launch
 from policies.training.settings import saved_settings
 from sim2real.contract.contract import Contract
-from sim2real.flags import Calibration as CalibrationFlags
 from sim2real.graphs.describe import describe
 from sim2real.identification import calibration as cb
 from sim2real.identification.calibration import Calibration
@@ -33,6 +32,7 @@ from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.twins import crazyflie, make_twin, panda
 from sim2real.twins.calibrated import calibrated
+from sim2real.twins.flags import Calibration as CalibrationFlags
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of

@@ -15,8 +15,8 @@ import torch
 
 import embodied
 from benchmarks.gymnasium_transfer import BODIES
-from embodied.factory import configured
-from embodied.registry import join_content
+from embodied.env.factory import configured
+from embodied.env.registry import join_content
 from tests.kit.scripts import hosted
 from tests.kit.worlds import task_of
 

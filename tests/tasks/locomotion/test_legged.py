@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from embodied.core.task import Task
+from embodied.env.factory import configured
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.factory import configured
-from embodied.registry import join_content
 from tasks.locomotion.getup import Getup, GetupConfig
 from tasks.locomotion.ground import Terrain
 from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick

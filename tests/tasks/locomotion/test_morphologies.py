@@ -19,10 +19,10 @@ from embodied.core.episode import flatten_observation
 from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.env.env import Env
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.errors import UnknownNameError
-from embodied.factory import make
 from embodied.math.rotations import quat_from_yaw, quat_multiply
-from embodied.registry import join_content
 from policies.networks.build import make_actor
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.training.loading import load_policy

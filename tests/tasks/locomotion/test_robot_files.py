@@ -18,9 +18,9 @@ import torch
 
 import embodied
 from embodied.core.world import World
+from embodied.env.factory import configured
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.factory import configured
-from embodied.registry import join_content
 from tasks.locomotion.getup import Getup, GetupConfig, touching
 from tasks.locomotion.ground import Rough, Terrain
 from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import pytest
 
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.factory import make
-from embodied.registry import join_content
 from tasks.manipulation import benchmarks
 from tasks.manipulation.common.tabletop import TabletopConfig
 from tests.kit.tabletop import REFERENCE, begun, tabletop

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from embodied.engines.mjx.buffers import admitted_pairs
-from embodied.registry import join_content
+from embodied.env.registry import join_content
 from tasks.manipulation.benchmarks import MT50
 from tasks.manipulation.common.rewards import FULL
 from tests.kit.hooks import contacts_in_mjx

@@ -14,8 +14,8 @@ import pytest
 from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
 from embodied.engines.brax.engine import BraxState
+from embodied.env.registry import join_content
 from embodied.errors import EngineError
-from embodied.registry import join_content
 from tests.kit.physics import Scene, held
 
 pytestmark = pytest.mark.timeout(280)

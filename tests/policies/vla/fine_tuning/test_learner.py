@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from embodied.datasets.episode import Episode
 from embodied.storage import trees
+from embodied.storage.datasets.episode import Episode
 from policies.algorithm import DivergedError
 from policies.vla.fine_tuning.learner import FineTuning, augmentations_of, shifted_batch
 from policies.vla.fine_tuning.settings import FineTuningConfig

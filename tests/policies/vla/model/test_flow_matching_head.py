@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from policies.optim.flat_parameters import FlatAdamW
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.vla.model.flow_matching_head import FlowHead
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from embodied.env.factory import make
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.factory import make
-from embodied.registry import join_content
 from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.grasping.inhand import gaits
 from tasks.grasping.inhand.gaits import HARMONICS, Gait, gait_of, try_gaits

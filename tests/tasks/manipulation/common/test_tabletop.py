@@ -18,7 +18,7 @@ from jax import Array
 from embodied.core.facets import Language
 from embodied.core.world import World
 from embodied.env.env import Env
-from embodied.factory import make
+from embodied.env.factory import make
 from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50

@@ -16,9 +16,9 @@ import torch
 
 from embodied.core.instruction import Dialogue
 from embodied.core.world import World
-from embodied.env.instructions import default_instructions, dialogues_of, instructions_of, wrong_instructions
+from embodied.env.factory import make
+from embodied.env.wrappers.instructions import default_instructions, dialogues_of, instructions_of, wrong_instructions
 from embodied.errors import EmbodiedError
-from embodied.factory import make
 from policies.training.loading import load_policy
 from policies.vla.asking import evaluate as command
 from tasks.manipulation.common.draws import Box, scattered

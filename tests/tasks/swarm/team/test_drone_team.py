@@ -15,8 +15,8 @@ import torch
 import embodied
 from embodied.core.entity_rows import COLUMNS
 from embodied.core.world import World
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, UnknownNameError
-from embodied.registry import join_content
 from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control.levels import LEVELS, SPEED, Level
 from tasks.swarm.dynamics.crazyflie import RADIUS

@@ -7,10 +7,10 @@ from collections import deque
 import numpy as np
 import pytest
 
+from embodied.env.factory import configured, make
+from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import evaluate
-from embodied.factory import configured, make
-from embodied.registry import join_content
 from policies.training.loading import load_policy
 from tasks.swarm.multi.coverage import distance_to
 from tests.kit.scripts import obeyed

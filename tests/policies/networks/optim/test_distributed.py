@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from policies.optim import distributed
+from policies.networks.optim import distributed
 from tests.kit import two_ranks
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 

@@ -4,12 +4,12 @@ import platform
 
 import torch
 
-from policies.optim.cpu_settings import announced, keep_freed_memory, products
+from policies.networks.optim.cpu_settings import announced, keep_freed_memory, products
 
 
 def test_a_long_phase_says_how_far_it_is(monkeypatch, capsys):
     clock = iter(range(0, 1000, 6))
-    monkeypatch.setattr("policies.optim.cpu_settings.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("policies.networks.optim.cpu_settings.time.monotonic", lambda: next(clock))
     assert list(announced(4, "offline updates")) == [0, 1, 2, 3]
     assert capsys.readouterr().err.splitlines() == ["offline updates: 2 of 4", "offline updates: 4 of 4"]
 

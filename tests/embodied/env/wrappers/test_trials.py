@@ -18,10 +18,10 @@ from embodied.core.facets import CommandRange, Operator
 from embodied.core.task import TimeLimit
 from embodied.core.world import Outcome
 from embodied.env.env import Env
-from embodied.env.steering import SteeredTask, Steering
-from embodied.env.trials import TERMS, TrialEnv, Trials, by_trials, episodes_per_trial, trial_state
+from embodied.env.registry import join_content
+from embodied.env.wrappers.steering import SteeredTask, Steering
+from embodied.env.wrappers.trials import TERMS, TrialEnv, Trials, by_trials, episodes_per_trial, trial_state
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.storage import trees
 from policies.networks.build import make_actor
 from policies.networks.config import Architecture, NetworkConfig

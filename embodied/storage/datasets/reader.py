@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from embodied.datasets import layout
-from embodied.datasets.episode import Episode
-from embodied.datasets.layout import ACTION, KEYPOINTS, STATE, DatasetInfo, read_info
-from embodied.datasets.statistics import Statistics
-from embodied.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.rendering.video_files import Decoder, check_whole
+from embodied.storage.datasets import layout
+from embodied.storage.datasets.episode import Episode
+from embodied.storage.datasets.layout import ACTION, KEYPOINTS, STATE, DatasetInfo, read_info
+from embodied.storage.datasets.statistics import Statistics
+from embodied.storage.datasets.tables import EpisodeRow, matrix, read_episodes, read_instructions, read_table
 from embodied.storage.files import read_json
 
 

@@ -49,9 +49,9 @@ class TaskEntry:
     summary: str
     """One line for `embodied.list`."""
     engines: tuple[str, ...]
-    """Engines that run it; the first that fits the machine is the default (see `embodied.factory`)."""
+    """Engines that run it; the first that fits the machine is the default (see `embodied.env.factory`)."""
     training: str | None = None
-    """Training defaults: a `policies.train_config.TrainConfig`."""
+    """Training defaults: a `policies.registry.TrainConfig`."""
     variant_of: str | None = None
     """The task that `embodied list` shows in place of this one, where many differ in one thing only."""
     experimental: bool = False
@@ -111,7 +111,7 @@ class Suite:
     episodes: int = 50
     """Episodes of each task in an evaluation."""
     training: str | None = None
-    """Training defaults: a `policies.train_config.TrainConfig`."""
+    """Training defaults: a `policies.registry.TrainConfig`."""
 
     def instructions(self, task: str) -> tuple[str, ...]:
         """Instructions from which a policy with tasks encoded by words learns one of `tasks`."""
@@ -313,7 +313,7 @@ def check_sibling(package: str) -> None:
     Raises:
         EmbodiedError: names the intruder and the two ways out.
     """
-    expected = Path(__file__).resolve().parent.parent / package / "__init__.py"
+    expected = Path(__file__).resolve().parents[2] / package / "__init__.py"
     spec = find_spec(package)
     found = None if spec is None or spec.origin is None else Path(spec.origin).resolve()
     if found != expected:

@@ -11,11 +11,11 @@ import torch
 import embodied
 from embodied.core.instruction import SENTENCE, sentence_vector
 from embodied.env.options import EnvOptions
+from embodied.env.registry import TaskEncoding
 from embodied.env.suites import JoinedEnv
-from embodied.env.task_encoding import of_rows, one_hot, spoken, varied
+from embodied.env.wrappers.task_encoding import of_rows, one_hot, spoken, varied
 from embodied.errors import EmbodiedError
 from embodied.evaluation.suites import build_suite, find_suite, told_of
-from embodied.registry import TaskEncoding
 from embodied.storage import checkpoints
 from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embodied.datasets import layout
-from embodied.datasets.episode import Episode
-from embodied.datasets.layout import ACTION, STATE, DatasetInfo
-from embodied.datasets.reader import open_dataset
-from embodied.datasets.statistics import of_images, of_numbers, pooled
-from embodied.datasets.writer import DatasetWriter
 from embodied.errors import EmbodiedError
+from embodied.storage.datasets import layout
+from embodied.storage.datasets.episode import Episode
+from embodied.storage.datasets.layout import ACTION, STATE, DatasetInfo
+from embodied.storage.datasets.reader import open_dataset
+from embodied.storage.datasets.statistics import of_images, of_numbers, pooled
+from embodied.storage.datasets.writer import DatasetWriter
 from embodied.storage.files import TEMPORARY
 
 FPS = 20

@@ -20,9 +20,9 @@ from torch import Tensor
 from embodied.core.facets import Language
 from embodied.core.instruction import Dialogue, Instruction
 from embodied.env.env import Env
+from embodied.env.registry import join_content
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, listing
-from embodied.registry import join_content
 
 InstructionSource: TypeAlias = Callable[[Tensor, Mapping[str, Tensor]], Sequence[str]]
 """Environments whose episodes begin, (k,) int64, and the observation of all, to the instructions of the k."""

@@ -11,8 +11,8 @@ from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import ObservationSpec, StepData, vector_sizes
 from policies import PPO, Policy, PPOConfig
 from policies.networks.build import make_actor, make_critic
-from policies.networks.equivariant import PartsActor, canonical, kinship
 from policies.networks.mlp import Activation, Architecture, NetworkConfig
+from policies.networks.structured.equivariant import PartsActor, canonical, kinship
 from policies.ppo.ppo import REPORTED
 from tests.kit.learning import PointMass, vectors
 

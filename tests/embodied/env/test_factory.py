@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import embodied
-from embodied import factory
+from embodied.env import factory
+from embodied.env.registry import join_content
 from embodied.errors import ActionError, EmbodiedError, EngineError, UnknownNameError
-from embodied.registry import join_content
 from tests.kit.budget import sharing
 from tests.kit.worlds import COMPILED
 

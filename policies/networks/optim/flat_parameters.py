@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from policies.optim import distributed
+from policies.networks.optim import distributed
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's, as proposed (Kingma and Ba 2015, algorithm 1)
 

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from embodied.cli.flags import Rare
 from embodied.env.options import Wrapper
+from embodied.storage.configs import Rare
 
 if TYPE_CHECKING:
     from embodied.core.task import Task

@@ -2,7 +2,7 @@
 
 import torch
 
-from policies.optim.parallel import ATTENTION, PLAIN, Workers
+from policies.networks.optim.parallel import ATTENTION, PLAIN, Workers
 
 
 def test_a_gpu_takes_large_chunks():

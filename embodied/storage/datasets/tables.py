@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embodied.datasets.episode import Episode
-from embodied.datasets.layout import IMAGES, DatasetInfo, chunk_and_file
-from embodied.datasets.statistics import Statistics
 from embodied.errors import EmbodiedError, listing, reason
+from embodied.storage.datasets.episode import Episode
+from embodied.storage.datasets.layout import IMAGES, DatasetInfo, chunk_and_file
+from embodied.storage.datasets.statistics import Statistics
 from embodied.storage.files import require_regular
 
 OWN = "embodied/"  # before the names of our own columns

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embodied.datasets import layout
-from embodied.datasets.episode import Episode
-from embodied.datasets.layout import DATA_MB, IMAGES, VIDEO_MB, DatasetInfo
-from embodied.datasets.statistics import Statistics, of_images, of_numbers, pooled
-from embodied.datasets.tables import EpisodeRow, episode_table, frame_table, instruction_table
 from embodied.errors import EmbodiedError, reason
 from embodied.rendering.video_files import X264
+from embodied.storage.datasets import layout
+from embodied.storage.datasets.episode import Episode
+from embodied.storage.datasets.layout import DATA_MB, IMAGES, VIDEO_MB, DatasetInfo
+from embodied.storage.datasets.statistics import Statistics, of_images, of_numbers, pooled
+from embodied.storage.datasets.tables import EpisodeRow, episode_table, frame_table, instruction_table
 from embodied.storage.files import TEMPORARY, dumps, jsonable
 from embodied.viewer.film import VideoWriter
 

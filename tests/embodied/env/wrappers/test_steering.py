@@ -16,9 +16,9 @@ import embodied
 from embodied.core.facets import CommandRange
 from embodied.core.world import World
 from embodied.env.env import Env
-from embodied.env.steering import SteeredTask, Steering, is_rate, movable
+from embodied.env.registry import join_content
+from embodied.env.wrappers.steering import SteeredTask, Steering, is_rate, movable
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from tests.kit.budget import sharing
 from tests.kit.worlds import task_of, world
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from policies.optim.flat_parameters import FlatAdamW
+from policies.networks.optim.flat_parameters import FlatAdamW
 
 
 def two_layers() -> nn.Sequential:

@@ -28,13 +28,13 @@ from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.core.instruction import Instruction
 from embodied.core.task import Task
 from embodied.core.world import World
-from embodied.datasets.episode import Episode
 from embodied.env.env import Env
-from embodied.env.instructions import instructions_of
 from embodied.env.vec_env import PolicyFunction, vector_sizes
+from embodied.env.wrappers.instructions import instructions_of
 from embodied.errors import EmbodiedError, listing
 from embodied.rendering.projection import Projector
 from embodied.rendering.render_state import RenderState
+from embodied.storage.datasets.episode import Episode
 
 
 @dataclasses.dataclass(frozen=True)

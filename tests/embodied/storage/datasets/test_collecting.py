@@ -17,13 +17,13 @@ from torch import Tensor
 from embodied import collect as command
 from embodied.core.facets import Language
 from embodied.core.instruction import Instruction
-from embodied.datasets.collecting import CollectConfig, Demonstration, collect, round_seed
-from embodied.datasets.reader import open_dataset
 from embodied.env.env import Env
+from embodied.env.registry import join_content
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
-from embodied.registry import join_content
 from embodied.rendering.render_state import RenderState
+from embodied.storage.datasets.collecting import CollectConfig, Demonstration, collect, round_seed
+from embodied.storage.datasets.reader import open_dataset
 from tests.kit.commands import refused
 from tests.kit.task_file import WITH_EXPERT
 
@@ -121,7 +121,9 @@ def test_where_instruction_varies_each_episode_bears_its_own(monkeypatch: pytest
     """And its paraphrases take turns with those of the others."""
     env = Plane(3, hopeless=False)
     own = [Instruction(told) for told in (("go to 0", "to 0, please"), ("go to 1", "to 1, please"), ("go to 2",))]
-    monkeypatch.setattr("embodied.datasets.collecting.instructions_of", lambda asked: own if asked is env else [])
+    monkeypatch.setattr(
+        "embodied.storage.datasets.collecting.instructions_of", lambda asked: own if asked is env else []
+    )
     said = [demonstration.episode.instruction for demonstration in recorded(env, episodes=6, noise=0.0)]
     assert said == ["go to 0", "to 1, please", "go to 2", "to 0, please", "go to 1", "go to 2"]
 

@@ -21,8 +21,8 @@ from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
 from embodied.env.functional import FunctionalEnv
 from embodied.env.options import EnvOptions, Wrapper, with_options
+from embodied.env.registry import TaskEntry, join_content
 from embodied.errors import EmbodiedError, EngineError, UnknownNameError, whole_number
-from embodied.registry import TaskEntry, join_content
 from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.visual_randomization import shift_terms
 from embodied.storage.configs import override
@@ -61,7 +61,7 @@ def make(
         cameras: Names of cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8.
         **options: Fields of the task's config; of the cameras (`embodied.rendering.camera_config.CameraConfig`):
             `resolution`, `visual_shift`, `visual_terms`, `shadows`; of changes that also commands offer
-            (`embodied.env.options`, `sim2real.flags`): `calibration`, `calibration_width`, `initial_states`,
+            (`embodied.env.options`, `sim2real.twins.flags`): `calibration`, `calibration_width`, `initial_states`,
             `initial_states_share`, `episode_steps`, `episodes_per_trial`.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from embodied.datasets.layout import ACTION, KEYPOINTS, STATE
+from embodied.storage.datasets.layout import ACTION, KEYPOINTS, STATE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Wrappers of tasks that commands know by flags, and what they ask of an environment."""
