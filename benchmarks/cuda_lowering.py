@@ -68,7 +68,7 @@ def variant(options: dict[str, str]) -> str:
 
 def row_of(name: str, engine: str, options: dict[str, str]) -> dict[str, Any]:
     """Result of lowering one task on one engine: its figures, or why it failed."""
-    task = configured(join_content()[name], None, {})
+    task = configured(join_content()[name])
     row: dict[str, Any] = {"task": name, "engine": engine, "variant": variant(options)}
     try:
         lowered = lower_for_cuda(task, engine, **options)

@@ -80,7 +80,7 @@ def compared(name: str, num_envs: int, steps: int) -> dict[str, Any]:
 
 def converging(name: str, engine: str, num_envs: int, **options: str) -> embodied.Env:
     """Environments of a task whose solver goes on until it has converged."""
-    task = configured(join_content()[name], None, {})
+    task = configured(join_content()[name])
     task.model.opt.iterations, task.model.opt.ls_iterations = ITERATIONS, LINE_SEARCHES
     return embodied.Env(task, make_engine(engine, task, num_envs, **options), num_envs, seed=0)
 

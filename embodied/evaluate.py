@@ -126,17 +126,17 @@ def parse(entry: TaskEntry | Suite, words: list[str], policy: str | None = None)
     defaults = dataclasses.replace(learned, task=tyro.MISSING, policy=policy)
     kind = Settings[type(defaults.config)]  # type: ignore[misc]
     settings = dataclasses.replace(cli.parse(kind, words, "evaluate", defaults), task=entry.name)
-    check_options(settings)
+    check_trials(settings)
     return settings
 
 
-def check_options(settings: Settings[Any]) -> None:
-    """Refuse options that the policy has no use for.
+def check_trials(settings: Settings[Any]) -> None:
+    """Refuse trials of a policy that learned without them.
 
     Raises:
-        EmbodiedError: trials of one that learned without them, or a visual shift of one that does not see.
+        EmbodiedError: there are such.
     """
-    policy, shift = settings.policy, settings.camera_config.visual_shift
+    policy = settings.policy
     trained = policy == "shipped" or Path(policy).exists()
     adapt = next((one.episodes_per_trial for one in settings.wrappers if isinstance(one, Trials)), None)
     if adapt is not None and trained and not learned_in_trials(policy, settings.task):
@@ -144,8 +144,6 @@ def check_options(settings: Settings[Any]) -> None:
             f"--adapt {adapt}: policy {policy!r} did not learn in trials, so it cannot adapt; "
             "expected one of embodied.train --episodes-per-trial"
         )
-    if shift and not settings.camera_config.cameras:
-        raise EmbodiedError(f"--visual-shift {shift}: policy {policy!r} uses no cameras")
 
 
 def run(settings: Settings[Any]) -> int:

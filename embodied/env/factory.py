@@ -68,10 +68,11 @@ def make(
         EmbodiedError: an unknown task, engine, field, camera or shift, an engine that does not run the task, no
             environments, or a device that is not there; says what was given and what exists.
     """
+    entry = join_content()[name]
     names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
     on = None if device is None else str(device)
     given = EnvOptions[Any](
-        name, num_envs, engine, seed, on, engine_options or {}, CameraConfig(names), config=_config(name, config)
+        name, num_envs, engine, seed, on, engine_options or {}, CameraConfig(names), config=config_of(entry, config)
     )
     return build(with_options(given, options), wrappers)
 
@@ -91,7 +92,7 @@ def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
     seed = whole_number("seed", options.seed, 0, SEEDS - 1)
     check_device(options.device)
     first_device()  # every engine computes the task by JAX
-    task = configured(entry, options.config, {})
+    task = configured(entry, options.config)
     engine = engine_of(entry, options.engine)
     given: list[Wrapper] = list(options.wrappers)
     of_robot, others = [one for one in given if one.of_robot], [one for one in given if not one.of_robot]
@@ -116,14 +117,6 @@ def engine_of(entry: TaskEntry, name: str | None) -> str:
     return engine
 
 
-def _config(name: str, config: Any) -> Any:
-    """The config of a task, by default its own."""
-    kind = join_content()[name].load()
-    if config is None or isinstance(config, Mapping):
-        return override(kind.config_type(), config or {})
-    return extended(config, kind.config_type)
-
-
 def _is_pure(wrapper: Change) -> bool:
     """Whether a change depends on its options alone: not on a file, nor on what a caller's function refers to."""
     if isinstance(wrapper, Wrapper):
@@ -134,11 +127,11 @@ def _is_pure(wrapper: Change) -> bool:
 def _observed(config: CameraConfig, task: Task[Any]) -> CameraConfig | None:
     """The cameras with their shift in terms; None without cameras."""
     shift, model = config.visual_shift, task.visual_model
-    if shift and not config.cameras:
-        raise EmbodiedError(f"visual_shift={shift!r} without cameras; expected both")
+    if not config.cameras:
+        return None
     shifts = shift_terms(shift, model, config.cameras) if shift else ()
     terms = (*config.visual_terms, *shifts)
-    return dataclasses.replace(config, visual_shift=None, visual_terms=terms) if config.cameras else None
+    return dataclasses.replace(config, visual_shift=None, visual_terms=terms)
 
 
 def functional(name: str, engine: str | None = None, *, num_envs: int = 1, **options: Any) -> FunctionalEnv:
@@ -166,15 +159,21 @@ def functional(name: str, engine: str | None = None, *, num_envs: int = 1, **opt
     return FunctionalEnv(env.task, env.engine)
 
 
-def configured(entry: TaskEntry, config: Any, overrides: dict[str, Any]) -> Task[Any]:
-    """The task with a config: its own, or one of a type that it extends, with some fields replaced.
+def config_of(entry: TaskEntry, config: Any = None) -> Any:
+    """The config of a task from one of a type that it extends, or a mapping of the fields that differ; None: its own.
 
     Raises:
         EmbodiedError: as of `override`.
     """
-    kind = entry.load()
-    config = override(kind.config_type() if config is None else extended(config, kind.config_type), overrides)
-    task = _as_before(kind, config)
+    kind = entry.load().config_type
+    if config is None or isinstance(config, Mapping):
+        return override(kind(), config or {})
+    return extended(config, kind)
+
+
+def configured(entry: TaskEntry, config: Any = None) -> Task[Any]:
+    """The task with a config, as of `config_of`."""
+    task = _as_before(entry.load(), config_of(entry, config))
     _ = task.terms  # refuses variations to leave out that the task does not have
     return task
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeV
 import tyro
 
 from embodied.env.registry import join_content, load_target
-from embodied.errors import EmbodiedError, whole_number
+from embodied.errors import whole_number
 from embodied.rendering.camera_config import CameraConfig
-from embodied.storage.configs import Inline, Rare, Unflagged, from_json, override, places
+from embodied.storage.configs import Inline, Rare, Switched, Unflagged, from_json, override, places
 
 if TYPE_CHECKING:
     from embodied.core.task import Task
@@ -30,23 +30,13 @@ O = TypeVar("O", bound="EnvOptions[Any]")  # noqa: E741
 
 
 @dataclasses.dataclass(frozen=True)
-class Wrapper(Inline):
+class Wrapper(Switched):
     """A change of a task, by options. Its first field switches it on: with None the task stays as it is."""
 
     of_policy: ClassVar[bool] = False
     """Whether what is learned under it also acts under it: evaluations have it, and policies note it."""
     of_robot: ClassVar[bool] = False
     """Whether it changes the robot, and so comes before other changes."""
-
-    def __post_init__(self) -> None:
-        first, *others = dataclasses.fields(self)
-        changed = [field.name for field in others if getattr(self, field.name) != field.default]
-        if not self.is_given and changed:
-            raise EmbodiedError(f"{changed[0]}={getattr(self, changed[0])!r} without {first.name}; expected both")
-
-    @property
-    def is_given(self) -> bool:
-        return getattr(self, dataclasses.fields(self)[0].name) is not None
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
         """The changed task."""

@@ -6,11 +6,11 @@ import dataclasses
 from typing import Any
 
 from embodied.errors import EmbodiedError, whole_number
-from embodied.storage.configs import Inline, Rare, Unflagged
+from embodied.storage.configs import Rare, Switched, Unflagged
 
 
 @dataclasses.dataclass(frozen=True)
-class CameraConfig(Inline):
+class CameraConfig(Switched):
     """The cameras that are observed, each as a group `pixels/<camera>` of (N, 3, height, width) uint8."""
 
     cameras: tuple[str, ...] = ()
@@ -26,6 +26,7 @@ class CameraConfig(Inline):
     """Whether lights cast shadows, which takes about twice the time."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         sides = self.resolution if isinstance(self.resolution, tuple | list) else (self.resolution,) * 2
         if len(sides) != 2:
             raise EmbodiedError(f"resolution={self.resolution}; expected pixels of both sides, or width and height")

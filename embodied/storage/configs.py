@@ -40,6 +40,20 @@ class Inline:
     """Base of configs whose fields stand among those of the config that holds them."""
 
 
+class Switched(Inline):
+    """Base of configs that are off while their first field is None or empty; the others then have their defaults."""
+
+    def __post_init__(self) -> None:
+        first, *others = dataclasses.fields(self)  # type: ignore[arg-type]
+        changed = [field.name for field in others if getattr(self, field.name) != field.default]
+        if not self.is_given and changed:
+            raise EmbodiedError(f"{changed[0]}={getattr(self, changed[0])!r} without {first.name}; expected both")
+
+    @property
+    def is_given(self) -> bool:
+        return getattr(self, dataclasses.fields(self)[0].name) not in (None, ())  # type: ignore[arg-type]
+
+
 @functools.lru_cache(maxsize=256)
 def _hints(kind: type) -> Mapping[str, Any]:
     """The annotations of a dataclass; they are text, and evaluating it takes longer than what is done with them."""

@@ -33,7 +33,8 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
     tasks of several drones, whose defaults count observations, and configs of other algorithms than PPO.
 
     Raises:
-        EmbodiedError: no such algorithm, a flag that neither the task nor the algorithm can have, or a wrong value.
+        EmbodiedError: no such algorithm, a flag that neither the task nor the algorithm can have, a wrong value,
+            or both --seed and --seeds.
     """
     algorithm, file = cli.flag_value(words, "--algorithm"), cli.flag_value(words, "--config-file")
     if file is None:
@@ -44,7 +45,12 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
         defaults = read(Path(file)).settings(entry, algorithm)
     if (begin := cli.flag_value(words, "--start-from")) is not None:
         defaults = begun_from(defaults, begin)
-    return dataclasses.replace(cli.parse(settings_type(defaults), words, "train", defaults), task=entry.name)
+    settings = cli.parse(settings_type(defaults), words, "train", defaults)
+    if settings.seeds and cli.flag_value(words, "--seed") is not None:
+        raise EmbodiedError(
+            f"--seed {settings.seed} and --seeds {' '.join(map(str, settings.seeds))}; expected one of them"
+        )
+    return dataclasses.replace(settings, task=entry.name)
 
 
 def begun_from(settings: Settings[Any, Any], policy: str) -> Settings[Any, Any]:

@@ -39,7 +39,7 @@ jax.monitoring.register_event_duration_secs_listener(count_compilations)
 def task_of(name: str) -> Task[Any]:
     """A registered task with its default options."""
     with sharing(f"task {name}"):
-        return configured(join_content()[name], None, {})  # which `make` takes again
+        return configured(join_content()[name])  # which `make` takes again
 
 
 @functools.lru_cache(maxsize=16)

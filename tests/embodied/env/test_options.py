@@ -116,7 +116,8 @@ def test_another_task_takes_nothing_of_the_config_that_a_policy_learned_with(tmp
 
 def test_options_are_replaced_by_name_wherever_they_stand() -> None:
     options = EnvOptions[Any](HOVER, config=settings().config)
-    changed = with_options(options, {"num_envs": 3, "episodes_per_trial": 2, "resolution": (4, 5), "start_tilt": 0.1})
+    seen = {"cameras": ("track",), "resolution": (4, 5)}
+    changed = with_options(options, {"num_envs": 3, "episodes_per_trial": 2, "start_tilt": 0.1, **seen})
     assert (changed.num_envs, changed.camera_config.size, changed.config.start_tilt) == (3, (4, 5), 0.1)
     assert list(changed.wrappers) == [Trials(2)]
     assert list(registered()) == []
@@ -135,6 +136,7 @@ def test_options_are_replaced_by_name_wherever_they_stand() -> None:
         ({"episode_steps": 2.5}, "episode_steps=2.5; expected a whole number"),
         ({"episodes_per_trial": 0}, "episodes_per_trial=0; expected a whole number, at least 1"),
         ({"visual_shift": "colours"}, "visual_shift='colours' without cameras"),
+        ({"resolution": 32}, "resolution=32 without cameras; expected both"),
         ({"cameras": ["track"], "resolution": 0}, "resolution=0; expected a whole number, at least 1"),
         ({"cameras": ["track"], "resolution": (1, 2, 3)}, r"resolution=\(1, 2, 3\); expected pixels of both sides"),
         ({"config": {"latncy": (0, 0)}}, "no field 'latncy'; did you mean 'latency'"),

@@ -57,7 +57,7 @@ def test_a_toys_programs_lower_without_calls_to_the_host(speck: tuple[str, Lower
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "engine", "options"), TASKS, ids=lambda value: str(value))
 def test_a_program_lowers_without_calls_to_the_host(name: str, engine: str, options: dict[str, str]) -> None:
-    lowered = lower_for_cuda(configured(join_content()[name], None, {}), engine, **options)
+    lowered = lower_for_cuda(configured(join_content()[name]), engine, **options)
     assert not lowered.callbacks
     before = MEASURED[name, engine, next(iter(options.values()), "")]
     assert lowered.state_bytes <= GROWTH * before["state_bytes"]

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from embodied.env.registry import join_content
-from embodied.errors import RunError
+from embodied.errors import EmbodiedError, RunError
 from embodied.storage import checkpoints
 from embodied.storage.runs import Run
 from policies.training import launch, seeds
@@ -68,3 +68,8 @@ def test_without_a_name_the_folder_follows_from_the_settings():
     other = settings("--seeds", "0", "--ppo.learning-rate", "1e-4")
     assert seeds.folder_of(one) == seeds.folder_of(same) != seeds.folder_of(other)
     assert seeds.folder_of(one).name.startswith("ppo-")
+
+
+def test_one_seed_and_several_are_not_both_given() -> None:
+    with pytest.raises(EmbodiedError, match=r"--seed 4 and --seeds 0 1; expected one of them"):
+        settings("--seed", "4", "--seeds", "0", "1")

@@ -209,7 +209,7 @@ def test_starts_are_spread_as_theirs(name: str) -> None:
 
 
 def test_without_contact_forces_an_ant_sees_what_gymnasium_shows_without_them() -> None:
-    ant = configured(join_content()["locomotion/ant"], None, {"include_cfrc_ext_in_observation": False})
+    ant = configured(join_content()["locomotion/ant"], {"include_cfrc_ext_in_observation": False})
     assert sum(math.prod(shape) for shape in ant.observation_terms["policy"].values()) == 27
     theirs = gymnasium.make("Ant-v5", include_cfrc_ext_in_observation=False)
     assert theirs.observation_space.shape == (27,)

@@ -166,6 +166,6 @@ def test_a_task_of_ours_is_one_class_with_a_config() -> None:
 
 
 def test_a_config_that_leaves_the_robot_open_is_for_the_robot_of_the_task() -> None:
-    task = configured(join_content()["locomotion/go2-joystick-rough"], JoystickConfig(froude=False), {})
+    task = configured(join_content()["locomotion/go2-joystick-rough"], JoystickConfig(froude=False))
     config: Any = task.config
     assert (config.robot, config.terrain, config.froude) == ("go2", Terrain.ROUGH, False)

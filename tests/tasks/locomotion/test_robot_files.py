@@ -99,7 +99,7 @@ def test_a_strangers_robot_runs(name: str, feet: str, options: Any, request: pyt
 
 
 def test_rough_ground_is_a_word_away(four_feet: str) -> None:
-    task = configured(join_content()["locomotion/velocity"], None, {"robot": four_feet, "terrain": "rough"})
+    task = configured(join_content()["locomotion/velocity"], {"robot": four_feet, "terrain": "rough"})
     assert isinstance(task, Joystick)
     assert isinstance(task.ground, Rough)
     assert task.config.terrain is Terrain.ROUGH

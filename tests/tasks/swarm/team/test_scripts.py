@@ -69,4 +69,4 @@ def test_scripts_do_what_random_actions_do_not(task, metric, least):
 @pytest.mark.parametrize("task", ["coverage", "base-station"])
 def test_scripts_say_which_level_they_command(task):
     with pytest.raises(EmbodiedError, match="level velocity, not on rates"):
-        configured(join_content()[f"swarm/{task}"], None, {"level": "rates"}).expert({}, None)
+        configured(join_content()[f"swarm/{task}"], {"level": "rates"}).expert({}, None)
