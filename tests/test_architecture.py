@@ -143,6 +143,10 @@ FINDS = {
     "action chunks": ("policies/vla/action_chunks.py", "ChunkedPolicy"),
     "the interval of a calibration": ("sim2real/identification/calibration.py", "Estimate.interval"),
     "the failure map": ("sim2real/failures/failure_map.py", "FailureMap"),
+    "the range of the floor's friction": ("tasks/locomotion/legged.py", "Variation"),
+    "what decides that a table task is solved": ("tasks/manipulation/common/tabletop.py", "Tabletop.solved"),
+    "the limits of targets in an exported step": ("sim2real/graphs/control.py", "ControlGraph"),
+    "the robot's watchdog of a silent host": ("sim2real/robots/udp_bridge.py", "BridgeOptions.watchdog"),
     "the UDP protocol": ("sim2real/robots/udp_messages.py", "pack_command"),
 }
 """What someone looks for -> the file and the definition in it; `docs/design.md` names the same files."""
