@@ -3,8 +3,9 @@
 Short seeded trainings of several learners, as the sha256 of the final policy's tensors, and evaluations of every
 shipped policy (64 episodes, one seed). All runs through the command line, so the script outlives what lies behind it:
 
-    python -m benchmarks.behaviour --out before.json
-    python -m benchmarks.behaviour --out after.json --against before.json
+    python -m benchmarks.behaviour --out before.json                          (in a checkout of the earlier commit)
+    python -m benchmarks.behaviour --out after.json --against before.json \\
+        --json benchmarks/results/package/behaviour.json
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import load_file
+
+from embodied import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 7
@@ -95,7 +98,9 @@ def main() -> int:
     """Record, and compare where requested."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--against", type=Path)
+    parser.add_argument("--against", type=Path, help="the results before")
+    parser.add_argument("--before", default="", help="commit of the results before, for the record")
+    parser.add_argument("--json", type=Path, help="record of the comparison")
     parser.add_argument("--only", default="", help="names that contain this")
     given = parser.parse_args()
     shipped = sorted(
@@ -125,11 +130,16 @@ def main() -> int:
                 note(f"evaluate {task}", evaluate(str(task), folder), began)
     if given.against:
         before = json.loads(given.against.read_text())
-        differ = [name for name in results if results[name] != before.get(name)]
+        compared = [name for name in results if name in before]
+        differs = [name for name in compared if results[name] != before[name]]
         print(
-            f"{len(results) - len(differ)} of {len(results)} equal" + "".join(f"\n  differs: {name}" for name in differ)
+            f"{len(compared) - len(differs)} of {len(compared)} equal"
+            + "".join(f"\n  differs: {name}" for name in differs)
         )
-        return bool(differ)
+        counts = {"before_commit": given.before, "compared": len(compared), "equal": len(compared) - len(differs)}
+        values = {"differs": differs, "before": before, "after": results}
+        cli.write_result(given.json, cli.command_line("benchmarks.behaviour"), counts | values)
+        return bool(differs)
     return 0
 
 
