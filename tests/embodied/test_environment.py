@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,18 +135,6 @@ def test_a_run_is_trained_by_one_process(tmp_path: Path) -> None:
 def test_a_viewer_of_another_machine_is_refused() -> None:
     with pytest.raises(EmbodiedError, match=r"192\.0\.2\.1"):  # an address for documentation, RFC 5737
         start_server("192.0.2.1", 8099)
-
-
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB; mounting one needs rights that a laptop's user does not have."""
-    if not sys.platform.startswith("linux") or os.geteuid() != 0:
-        pytest.skip("only root mounts a small file system")
-    (place := tmp_path / "disk").mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True).returncode:
-        pytest.skip("file systems cannot be mounted here")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @pytest.mark.parametrize("kind", [".mp4", ".webp", ".gif", ".png"])

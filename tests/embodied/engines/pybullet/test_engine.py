@@ -83,16 +83,16 @@ HINGE = "<body><joint name='j' {}/><geom name='g' size='.1'/><site name='s'/></b
 def begun(scene: Any, engine: str, qpos: Any, qvel: Any, **fields: Any) -> Any:
     """An engine with one environment at a state."""
     built: Any = make_engine(engine, scene, 1)
-    model = {name: np.asarray(value)[None] for name, value in fields.items()}
-    built.reset(np.arange(1), start_at(qpos, qvel, model))
+    started(built, qpos, qvel, **fields)
     return built
 
 
-def start_at(qpos: Any, qvel: Any, model: Any) -> ResetState[None]:
-    """A state for one environment, in numpy's arrays, as host engines take it."""
-    positions: Any = np.array([qpos], float)
-    velocities: Any = np.array([qvel], float)
-    return ResetState(positions, velocities, None, model)
+def started(engine: Any, qpos: Any, qvel: Any, **fields: Any) -> None:
+    """Begin at a state, given in numpy's arrays, as host engines take it."""
+    place: Any = [np.array([each], float) for each in (qpos, qvel)]
+    engine.reset(
+        np.arange(1), ResetState(*place, None, {name: np.asarray(each)[None] for name, each in fields.items()})
+    )
 
 
 def walk(engine: Any, steps: int, ctrl: Any = None, wrench: Any = None) -> World:
@@ -206,10 +206,9 @@ def test_a_dropped_go1_stands_as_in_mujoco(go1: Scene) -> None:
 
 def test_a_reset_world_remembers_nothing(go1: Scene) -> None:
     home, stance = go1.model.key("home").qpos.copy(), go1.model.key("home").ctrl[None]
-    start = home, np.zeros(18)
-    engine = begun(go1, "pybullet", *start)
+    engine = begun(go1, "pybullet", home, np.zeros(18))
     first = walk(engine, 20, stance)
-    engine.reset(np.arange(1), start_at(home, np.zeros(18), {}))
+    started(engine, home, np.zeros(18))
     again = walk(engine, 20, stance)
     np.testing.assert_array_equal(first.qpos, again.qpos)
     np.testing.assert_array_equal(first.sensordata, again.sensordata)
