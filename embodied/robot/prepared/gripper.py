@@ -9,6 +9,7 @@ import numpy as np
 
 from embodied.robot.derivation.pose import carrier
 from embodied.robot.robot import Robot
+from embodied.robot.tree import mesh_vertices
 
 DEPTH = 0.01  # m behind the fingertips where a gripper grasps
 TIPS = 0.02  # m: what lies no further behind the end of a finger is its tip
@@ -138,9 +139,7 @@ def corners_of(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> np.ndar
     if kind == int(mujoco.mjtGeom.mjGEOM_PLANE):
         return np.zeros((0, 3))
     if kind == int(mujoco.mjtGeom.mjGEOM_MESH):
-        mesh = int(model.geom_dataid[geom])
-        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
-        local = model.mesh_vert[first : first + count]
+        local = mesh_vertices(model, int(model.geom_dataid[geom]))
     else:
         signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
         local = model.geom_aabb[geom, :3] + signs * model.geom_aabb[geom, 3:]
