@@ -21,11 +21,8 @@ def draw(
 
     Args:
         path: PNG, SVG or PDF.
-        title: Above the map.
         sides: Names of both sides.
-        names: Of the policies.
         rates: (policies, policies) how often the first side wins, its policies first.
-        ratings: Of the policies.
 
     Raises:
         EmbodiedError: matplotlib is missing, or the file cannot be written.

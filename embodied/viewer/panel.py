@@ -201,11 +201,9 @@ class Panel:
         """Lay out what depends on the task.
 
         Args:
-            task: Its name.
             ranges: Of its command, see `Operator.ranges`.
             cameras: Names of the model's cameras.
             pictures: Name of the policy's picture -> (height, width, 3) uint8.
-            num_envs: Number of environments that are shown.
             spacing: m between them, to begin with.
         """
         for handle in self._of_task:

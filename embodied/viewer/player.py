@@ -56,9 +56,7 @@ class Player:
 
         Args:
             catalogue: Tasks and policies to choose from.
-            task: The task shown first.
             policy: The policy that acts first, as `Choice.policy`.
-            settings: How it plays.
         """
         self.catalogue, self.settings = catalogue, settings
         self.server = start_server(settings.host, settings.port)

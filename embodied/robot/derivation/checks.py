@@ -27,10 +27,7 @@ def checked(
     """Warnings.
 
     Args:
-        tree: The robot.
         data: In its home pose.
-        joints: In the order of actions.
-        legs: Of a legged robot.
         torques: (n,) N m or N that hold it where it stands; None: its base is fixed.
     """
     notes = []

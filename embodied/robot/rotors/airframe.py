@@ -42,10 +42,8 @@ def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description
     """A multirotor's airframe, and a warning for all assumptions.
 
     Args:
-        path: The model file.
         tree: All joints, those of the rotors included.
         data: The home pose, after `mj_forward`.
-        said: The description, which overrides the file.
 
     Raises:
         ModelError: there are no rotors, their number is not that of what was said of them, or how they turn cannot be
