@@ -165,7 +165,7 @@ class MjxEngine:
         model = self._with_props(self._episode_model(physics.fields), initial)
 
         def substep(_: Any, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-            data = self._mjx_step(model, carry[0])
+            data = self._with_force_sensors(model, self._mjx.step(model, carry[0]), carry[0])
             return data, carry[1] | self._overflow(data)
 
         carry = (initial, physics.overflow)
@@ -185,9 +185,6 @@ class MjxEngine:
             fields=physics.fields,
             overflow=overflow,
         )
-
-    def _mjx_step(self, model: Any, data: Any) -> Any:
-        return self._with_force_sensors(model, self._mjx.step(model, data), data)
 
     def _with_force_sensors(self, model: Any, data: Any, before: Any) -> Any:
         """`data`, computed from the state `before`, with force and acceleration sensors filled in.

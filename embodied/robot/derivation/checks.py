@@ -18,11 +18,7 @@ POSES = 64  # of an arm, drawn inside its limits, in which its joints are to hol
 
 
 def checked(
-    tree: Tree,
-    data: mujoco.MjData,
-    joints: tuple[Joint, ...],
-    legs: tuple[Limb, ...],
-    torques: np.ndarray | None,
+    tree: Tree, data: mujoco.MjData, joints: tuple[Joint, ...], legs: tuple[Limb, ...], torques: np.ndarray | None
 ) -> list[str]:
     """Warnings.
 

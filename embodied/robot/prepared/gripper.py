@@ -44,7 +44,7 @@ def gripper_of(robot: Robot, actuated: list[str]) -> Gripper | None:
     if (pair := _pair(low, high)) is None:
         return None
     left, right = pair
-    apart = [_gap(ends, left, right) for ends in (low, high)]
+    apart = [float(np.linalg.norm(ends[left].mean(0) - ends[right].mean(0))) for ends in (low, high)]
     is_high = apart[1] > apart[0]
     ranges = {joint.name: (joint.low, joint.high) for joint in robot.joints}
     opened = tuple(ranges[name][int(is_high)] for name in actuated)
@@ -119,11 +119,6 @@ def _pair(low: dict[int, np.ndarray], high: dict[int, np.ndarray]) -> tuple[int,
         return None
     # The left one is the one that moves; of two, the first.
     return best if np.linalg.norm(moved[best[0]]) > 1e-6 else (best[1], best[0])
-
-
-def _gap(ends: dict[int, np.ndarray], left: int, right: int) -> float:
-    """m between the middles of two bodies."""
-    return float(np.linalg.norm(ends[left].mean(0) - ends[right].mean(0)))
 
 
 def _snapped(direction: np.ndarray) -> np.ndarray:

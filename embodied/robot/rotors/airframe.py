@@ -11,15 +11,7 @@ import numpy as np
 from embodied.errors import ModelError
 from embodied.robot.description import NAME, Description, Vector
 from embodied.robot.rotors.places import Place, find_places
-from embodied.robot.rotors.rotor import (
-    DRAG_OF_MASS,
-    GRAVITY,
-    LAG,
-    THRUST_TO_WEIGHT,
-    TORQUE_OF_ARM,
-    Airframe,
-    Rotor,
-)
+from embodied.robot.rotors.rotor import DRAG_OF_MASS, GRAVITY, LAG, THRUST_TO_WEIGHT, TORQUE_OF_ARM, Airframe, Rotor
 from embodied.robot.rotors.urdf import Remarks
 from embodied.robot.tree import Tree
 
@@ -152,11 +144,7 @@ def _thrusts(
 
 
 def _torques(
-    places: list[Place],
-    points: list[np.ndarray],
-    said: Description,
-    remarks: Remarks,
-    assumed: list[tuple[str, str]],
+    places: list[Place], points: list[np.ndarray], said: Description, remarks: Remarks, assumed: list[tuple[str, str]]
 ) -> list[float]:
     """m, torque per thrust of each rotor."""
     if said.torque_per_thrust is not None:

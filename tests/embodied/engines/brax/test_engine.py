@@ -346,11 +346,7 @@ HILLS = "<asset><hfield name='h' nrow='2' ncol='2' size='1 1 1 1'/></asset>"
 @pytest.mark.parametrize(
     ("body", "extra", "message"),
     [
-        (
-            "<body><joint name='j' type='ball' range='0 1'/><geom size='.1'/></body>",
-            "",
-            "ball joint 'j'",
-        ),
+        ("<body><joint name='j' type='ball' range='0 1'/><geom size='.1'/></body>", "", "ball joint 'j'"),
         (FREE, "<equality><weld name='w' body1='b'/></equality>", "constraint 'w' is a weld"),
         (TWO, STIFF, "the tendon 't' has a limit and a spring"),
         (FREE, "<option density='1.2'/>", "no fluid; the model's has density 1.2"),
