@@ -367,7 +367,7 @@ class Player:
         if name == Button.PAUSE:
             self.panel.pause.value = not self.panel.pause.value
         elif name in events:
-            self.panel.ask(Asked(events[Button(name)], "left" if name == Button.PUSH else None, client))
+            self.panel.ask(Asked(events[name], "left" if name == Button.PUSH else None, client))
 
 
 def say(text: str) -> None:
