@@ -195,7 +195,8 @@ def test_only_the_first_of_several_processes_writes(small, tmp_path, monkeypatch
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_process_that_is_ended_leaves_a_checkpoint_to_resume_from(tmp_path, number):
     out, saved = tmp_path / "run", lambda: checkpoints.steps(tmp_path / "run" / "checkpoints")
-    words = [*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2"]
+    often = "0.0" if number == signal.SIGKILL else "0.2"  # so often that it is killed while it saves
+    words = [*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", often]
     command = [sys.executable, "-m", "embodied.train", *words]
     heard = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever tests may ignore it (`nohup`)
     try:
