@@ -60,7 +60,8 @@ class View:
 
     def of(self, observation: Mapping[str, Tensor]) -> Any:
         """(N, ...) of the group, or group -> (N, ...); the caller's own copies."""
-        arrays = {name: as_array(_colours_last(tensor)) for name, tensor in self._view.of(observation).items()}
+        shown = self._view.of(observation).items()
+        arrays = {name: as_array(of.movedim(1, -1) if of.dtype == torch.uint8 else of) for name, of in shown}
         return next(iter(arrays.values())) if self._single else arrays
 
     def row(self, batch: Any, index: int) -> Any:
@@ -72,7 +73,47 @@ class View:
         return self._view.action(as_tensor(actions))
 
 
-class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
+class _Adapter:
+    """Common parts of both kinds of environment: the `Env`, the seed of a reset, the renderer."""
+
+    env: Env
+    metadata: dict[str, Any]
+    render_mode: str | None
+
+    def _take(self, env: Env, group: str | Sequence[str], render_mode: str | None) -> None:
+        self.env, self.group, self.view = env, group, View(env, group)
+        self.metadata = metadata(env)
+        self.render_mode = check_render_mode(render_mode)
+        self._renderer: Renderer | None = None
+
+    def _first_seed(self, seed: int | None) -> int | None:
+        """Seed of a reset: as given, or at the first one that of `env`."""
+        first = seed is None and self._np_random is None  # pyright: ignore[reportAttributeAccessIssue] - Gymnasium's
+        return self.env.seed if first else seed
+
+    def _restarted(self, seed: int | None) -> Any:
+        """First observations (N, ...) of fresh episodes."""
+        generator = self.np_random  # pyright: ignore[reportAttributeAccessIssue] - Gymnasium's
+        return self.view.of(self.env.reset(_draw_seed(generator) if seed is None else seed % SEEDS))
+
+    def _drawing(self, closed: bool, started: bool) -> Renderer | None:
+        """What draws, or None where no render mode was chosen."""
+        _check_use(closed)
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() without a render mode draws nothing; make it with render_mode='rgb_array'")
+            return None
+        if not started:
+            raise ResetNeeded("render() before reset(): call reset() once first")
+        self._renderer = self._renderer or make_renderer(self.env)
+        return self._renderer
+
+    def _release(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+        self.env.close()
+
+
+class GymnasiumVectorEnv(_Adapter, VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     """The N environments of an `Env` behind Gymnasium's vector interface, with same-step autoreset.
 
     Observations are (N, size) float32 of one observation group, or a dictionary of several, such as
@@ -87,14 +128,12 @@ class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
     """
 
     def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
-        self.env, self.group, self.num_envs, self.view = env, group, env.num_envs, View(env, group)
-        self.single_observation_space = self.view.space
+        self._take(env, group, render_mode)
+        self.num_envs, self.single_observation_space = env.num_envs, self.view.space
         self.single_action_space = action_space(env)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
-        self.metadata = {**metadata(env), "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.render_mode = check_render_mode(render_mode)
-        self._renderer: Renderer | None = None
+        self.metadata["autoreset_mode"] = AutoresetMode.SAME_STEP
         self._began: NDArray[np.float64] | None = None  # s on the performance counter, per episode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -109,12 +148,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             EmbodiedError: an option was given.
         """
         _check_use(self.closed, options)
-        if seed is None and self._np_random is None:
-            seed = self.env.seed
+        seed = self._first_seed(seed)
         super().reset(seed=seed)
-        observation = self.env.reset(_draw_seed(self.np_random) if seed is None else seed % SEEDS)
+        observation = self._restarted(seed)
         self._began = np.full(self.num_envs, time.perf_counter())
-        return self.view.of(observation), {}
+        return observation, {}
 
     def step(
         self, actions: ArrayLike
@@ -145,18 +183,14 @@ class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
             ResetNeeded: `reset` was never called.
             EmbodiedError: nothing on this machine can draw.
         """
-        _check_use(self.closed)
-        if not _will_render(self.render_mode, self._began is not None):
+        if (renderer := self._drawing(self.closed, self._began is not None)) is None:
             return None
-        self._renderer = self._renderer or make_renderer(self.env)
-        state = self._renderer.scene_reader.read()
-        return tuple(self._renderer.frame(index, state=state) for index in range(self.num_envs))
+        state = renderer.scene_reader.read()
+        return tuple(renderer.frame(index, state=state) for index in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         del kwargs
-        if self._renderer is not None:
-            self._renderer.close()
-        self.env.close()
+        self._release()
 
     def _final_obs(self, step: Step, done: NDArray[np.bool_]) -> NDArray[np.object_]:
         rows = self.view.of(step.final_obs)
@@ -172,7 +206,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         return {**_masked(summary, done), "episode": _masked(episode, done), "_episode": done.copy()}
 
 
-class GymnasiumEnv(gymnasium.Env[Any, NDArray[Any]]):
+class GymnasiumEnv(_Adapter, gymnasium.Env[Any, NDArray[Any]]):
     """One environment behind Gymnasium's interface; the caller resets it.
 
     Observations are (size,) float32, or a dictionary of several groups (see `View`). The info of a step holds
@@ -191,36 +225,22 @@ class GymnasiumEnv(gymnasium.Env[Any, NDArray[Any]]):
         """
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}; GymnasiumEnv expects 1, GymnasiumVectorEnv takes any number")
-        self.env, self.group, self.view = env, group, View(env, group)
+        self._take(env, group, render_mode)
         self.observation_space = self.view.space
         self.action_space = action_space(env)
-        self.metadata = metadata(env)
-        self.render_mode = check_render_mode(render_mode)
-        self._renderer: Renderer | None = None
         self._closed = False
         self._running = False
         self._following: Any = None  # first observation of an episode that is already drawn
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a fresh episode.
-
-        Args:
-            seed: The same seed gives the same episodes. Without one the first reset takes the seed that `env` was
-                made with, and each later one draws a new episode.
-            options: None exist.
-
-        Raises:
-            EmbodiedError: an option was given.
-        """
+        """Begin a fresh episode; arguments and errors are those of `GymnasiumVectorEnv.reset`."""
         _check_use(self._closed, options)
-        if seed is None and self._np_random is None:
-            seed = self.env.seed
+        seed = self._first_seed(seed)
         super().reset(seed=seed)
         following, self._following, self._running = self._following, None, True
         if seed is None and following is not None:
             return following, {}
-        observation = self.env.reset(_draw_seed(self.np_random) if seed is None else seed % SEEDS)
-        return self.view.row(self.view.of(observation), 0), {}
+        return self.view.row(self._restarted(seed), 0), {}
 
     def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Advance by one control step under `action` (action_size,).
@@ -253,19 +273,13 @@ class GymnasiumEnv(gymnasium.Env[Any, NDArray[Any]]):
             ResetNeeded: `reset` was never called.
             EmbodiedError: nothing on this machine can draw.
         """
-        _check_use(self._closed)
-        if not _will_render(self.render_mode, self._running or self._following is not None):
-            return None
-        self._renderer = self._renderer or make_renderer(self.env)
-        return self._renderer.frame(0)
+        renderer = self._drawing(self._closed, self._running or self._following is not None)
+        return None if renderer is None else renderer.frame(0)
 
     def close(self) -> None:
         """Close `env`; safe to call again."""
-        if self._closed:
-            return
-        if self._renderer is not None:
-            self._renderer.close()
-        self.env.close()
+        if not self._closed:
+            self._release()
         self._closed = True
 
 
@@ -353,11 +367,6 @@ def _box(of: ObservationSpec) -> Box:
     return Box(-np.inf, np.inf, of.shape, np.float32)
 
 
-def _colours_last(tensor: Tensor) -> Tensor:
-    """Images (N, 3, height, width) as (N, height, width, 3); vectors as they are."""
-    return tensor.movedim(1, -1) if tensor.dtype == torch.uint8 else tensor
-
-
 def as_array(tensor: Tensor) -> NDArray[Any]:
     """A copy of `tensor` in host memory, where its owner may write."""
     return tensor.cpu().numpy().copy()
@@ -411,11 +420,3 @@ def check_render_mode(mode: str | None) -> str | None:
     if mode is not None and mode not in RENDER_MODES:
         raise UnknownNameError("render mode", mode, RENDER_MODES)
     return mode
-
-
-def _will_render(mode: str | None, started: bool) -> bool:
-    if mode is None:
-        gymnasium.logger.warn("render() without a render mode draws nothing; make it with render_mode='rgb_array'")
-    elif not started:
-        raise ResetNeeded("render() before reset(): call reset() once first")
-    return mode is not None

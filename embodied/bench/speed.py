@@ -30,8 +30,6 @@ def measure(
     """Steps per second of an environment with a policy in the loop, and of its bare engine.
 
     Args:
-        env: Freshly made.
-        act: The policy.
         turns: Number of alternations of environment and bare engine.
         steps: Control steps of a turn.
         on_turn: Called with the number of finished turns and the seconds of a control step in the last one.

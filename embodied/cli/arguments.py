@@ -118,8 +118,6 @@ def complaint(said: str, flags: Sequence[Flag], how: str) -> str:
 
     Args:
         said: The box; what is wrong stands between its title and the next rule.
-        flags: Those of the command.
-        how: How the command is called.
     """
     rows = [row.strip(BOX) for row in COLOURS.sub("", said).splitlines()[1:]]
     below_title = itertools.dropwhile(lambda row: not row.strip(RULE), rows)

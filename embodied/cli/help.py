@@ -33,9 +33,9 @@ def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, 
     shown = [flag for flag in flags if everything or not (flag.group or flag.rare)]
     called = textwrap.wrap(f"usage: {usage(as_called(program), flags)}", WIDTH, subsequent_indent=" " * 7)
     lines = [*called, "", *described(inspect.getdoc(typing.get_origin(kind) or kind) or "")]
-    group = ""
+    group, first = "", next((flag for flag in shown if not flag.positional), None)
     for flag in shown:
-        if flag.positional or flag.group != group or flag is _first_named(shown):
+        if flag.positional or flag.group != group or flag is first:
             lines.append("")
         if flag.group != group:
             group = flag.group
@@ -123,10 +123,6 @@ def _plain(value: Any) -> str:
 def _positional(flag: Flag) -> str:
     name = f"{flag.names[0]} ..." if flag.metavar.endswith("...") else flag.names[0]
     return name if flag.required else f"[{name}]"
-
-
-def _first_named(shown: Sequence[Flag]) -> Flag | None:
-    return next((flag for flag in shown if not flag.positional), None)
 
 
 def _hidden(groups: Iterable[str]) -> list[str]:

@@ -124,8 +124,8 @@ def crossing(scale: Scale) -> dict[str, Any]:
 def parity(scale: Scale) -> dict[str, Any]:
     """The GPU's physics against C MuJoCo's: the same starts, the same actions, how far apart after each step."""
     worst = {}
-    for task, reference in (("swarm/hover", "mujoco"), (scale.contact_task, "mujoco")):
-        here, there = fused(task, 8), make(task, 8, reference, seed=0)
+    for task in ("swarm/hover", scale.contact_task):
+        here, there = fused(task, 8), make(task, 8, "mujoco", seed=0)
         here.reset()
         there.reset()
         generator = torch.Generator().manual_seed(0)
@@ -137,7 +137,7 @@ def parity(scale: Scale) -> dict[str, Any]:
             gaps.append(float(np.abs(np.asarray(here.world().qpos) - np.asarray(there.world().qpos)).max()))
         worst[task] = gaps
         if gaps[0] > 1e-3:  # contacts amplify later differences, as they do between two CPUs
-            raise CheckError(f"{task}: {here.engine_name} and {reference} are {gaps[0]:.2g} apart after one step")
+            raise CheckError(f"{task}: {here.engine_name} and mujoco are {gaps[0]:.2g} apart after one step")
     return {"largest_joint_difference": worst}
 
 
@@ -249,17 +249,16 @@ def cameras(scale: Scale) -> dict[str, Any]:
     """Pictures of all environments per second, drawn by Warp's ray caster."""
     found = []
     for num_envs in scale.num_envs[:2]:
-        camera = "view"
-        env = make("manipulation/reach", num_envs, cameras=(camera,), resolution=64)
-        pixels, seconds = env.reset()[f"pixels/{camera}"], []
+        env = make("manipulation/reach", num_envs, cameras=("view",), resolution=64)
+        pixels, seconds = env.reset()["pixels/view"], []
         for _ in range(3 + scale.steps):
             begun = time.perf_counter()
-            pixels = env.step(zeros(env)).obs[f"pixels/{camera}"]
+            pixels = env.step(zeros(env)).obs["pixels/view"]
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - begun)
         if not float(pixels.float().std()):
-            raise CheckError(f"the pictures of camera {camera!r} show one colour only")
+            raise CheckError("the pictures of camera 'view' show one colour only")
         found.append({"num_envs": num_envs, "pictures_per_second": num_envs / statistics.median(seconds[3:])})
         env.close()
     return {"resolution": 64, "rates": found}
@@ -300,11 +299,7 @@ def killing(scale: Scale) -> dict[str, Any]:
             time.sleep(0.2)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        done = subprocess.run(
-            module("embodied.train", "--resume", str(out)), capture_output=True, text=True, env=quiet()
-        )
-        if done.returncode:
-            raise CheckError(f"a killed training does not go on: {last_line(done.stderr)}")
+        finish("a killed training does not go on", "embodied.train", "--resume", str(out))
         return {"steps": metrics(out)[-1]["step"]}
 
 
@@ -316,11 +311,7 @@ def two_gpus(scale: Scale) -> dict[str, Any]:
         path = Path(folder) / "result.json"
         words = ["--nproc-per-node", "2", "-m", "embodied.train", "swarm/hover", "--steps", "98304"]
         words += ["--out", str(Path(folder) / "run"), "--json", str(path)]
-        done = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", *words], capture_output=True, text=True, env=quiet()
-        )
-        if done.returncode:
-            raise CheckError(f"two ranks do not train: {last_line(done.stderr)}")
+        finish("two ranks do not train", "torch.distributed.run", *words)
         return {"train_seconds": json.loads(path.read_text())["train_seconds"]}
 
 
@@ -354,15 +345,19 @@ def zeros(env: Env) -> torch.Tensor:
 
 
 def train(task: str, out: Path, *words: str) -> None:
-    """Train in a process of its own.
+    """Train in a process of its own."""
+    finish(f"training {task} failed", "embodied.train", task, "--out", str(out), *words)
+
+
+def finish(otherwise: str, name: str, *words: str) -> None:
+    """Run `python -m name` to its end.
 
     Raises:
-        CheckError: it failed; with its last line.
+        CheckError: it failed; says `otherwise`, with its last line.
     """
-    command = module("embodied.train", task, "--out", str(out), *words)
-    done = subprocess.run(command, capture_output=True, text=True, env=quiet())
+    done = subprocess.run(module(name, *words), capture_output=True, text=True, env=quiet())
     if done.returncode:
-        raise CheckError(f"training {task} failed: {last_line(done.stderr)}")
+        raise CheckError(f"{otherwise}: {last_line(done.stderr)}")
 
 
 def module(name: str, *words: str) -> list[str]:

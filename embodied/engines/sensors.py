@@ -156,11 +156,7 @@ class SensorReader:
     """Reads all sensors of a model at once; the constant part is prepared here."""
 
     def __init__(
-        self,
-        model: mujoco.MjModel,
-        engine: str,
-        xp: Any,
-        refused: tuple[mujoco.mjtSensor, ...] = (S.mjSENS_USER,),
+        self, model: mujoco.MjModel, engine: str, xp: Any, refused: tuple[mujoco.mjtSensor, ...] = (S.mjSENS_USER,)
     ) -> None:
         """Sort the sensors by type; `refused` are types that the engine cannot fill in.
 

@@ -22,13 +22,7 @@ from embodied.env.registry import TaskEntry
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
 from embodied.env.vec_env import ObservationSpec, RollOut, cached_property
-from embodied.env.vectorized import (
-    EpisodeStatistics,
-    FusedSimulator,
-    HostSimulator,
-    VectorizedSimulator,
-    nan_guard,
-)
+from embodied.env.vectorized import EpisodeStatistics, FusedSimulator, HostSimulator, VectorizedSimulator, nan_guard
 from embodied.errors import ActionError, EmbodiedError
 from embodied.math.symmetry import Mirror
 from embodied.rendering.camera_config import CameraConfig

@@ -68,12 +68,9 @@ def scatter(
     """Points in one field.
 
     Args:
-        points: Points to draw.
         across: Quantity of the x axis.
         ends: Ends of the field, in x.
         log: Whether equal factors of x, which is then positive, are equally far apart.
-        share: As of `chart`.
-        size: As of `chart`.
     """
     width, height = size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM
     scale = math.log10 if log else float

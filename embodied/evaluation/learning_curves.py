@@ -93,6 +93,19 @@ def title(measure: str) -> str:
     return f"{task.rpartition('/')[2]}: {kind}" if task else measure.replace("_", " ")
 
 
+def blank(width: float, height: float) -> Any:
+    """An empty matplotlib figure of this size in inches.
+
+    Raises:
+        EmbodiedError: matplotlib is missing.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
+    return Figure(figsize=(width, height), dpi=120, layout="constrained")
+
+
 def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across) -> None:
     """A panel for each measure.
 
@@ -104,14 +117,11 @@ def draw(path: Path, curves: Mapping[str, Mapping[str, Points]], across: Across)
     Raises:
         EmbodiedError: matplotlib is missing, or the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import EngFormatter, PercentFormatter
-    except ImportError:
-        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
     columns = min(COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
-    figure = Figure(figsize=(3.8 * columns, 2.6 * rows + 0.5), dpi=120, layout="constrained")
+    figure = blank(3.8 * columns, 2.6 * rows + 0.5)
+    from matplotlib.ticker import EngFormatter, PercentFormatter
+
     panels = figure.subplots(rows, columns, squeeze=False)
     names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
     for panel, (measure, lines) in zip(panels.flat, curves.items(), strict=False):

@@ -68,10 +68,8 @@ def page(title: str, subtitle: str, command: str, parts: Sequence[Html]) -> str:
     """A whole page.
 
     Args:
-        title: Its heading.
         subtitle: A line below; may be empty.
         command: Command that makes the page again; may be empty.
-        parts: What follows.
     """
     below = [markup(subtitle)] * bool(subtitle) + [Html(f"<code>{markup(command)}</code>")] * bool(command)
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -128,8 +126,6 @@ def svg(
     """A drawing of so many units.
 
     Args:
-        width: Of the drawing.
-        height: Of the drawing.
         shapes: SVG elements.
         kind: `chart`: as wide as the page, but legible on a phone, where it scrolls; `bar`: in a cell of a table,
             stretched to the cell's width.

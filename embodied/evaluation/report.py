@@ -91,7 +91,6 @@ def page(
     """The page as HTML.
 
     Args:
-        suite: The evaluated suite.
         rows: Result of `evaluate_suite`.
         command: Command that repeats it.
         pictures: Task -> JPEG.

@@ -94,11 +94,8 @@ def interval(value: float, low: float, high: float, *, share: bool = False, unit
     """A value and its 95 % interval, with the same digits: "97.3 %  (95 %: 94.5 to 98.7)".
 
     Args:
-        value: The value.
         low: Lower end; the interval is left out where its ends are not finite.
-        high: Upper end.
         share: Whether it is a share of 1, to be shown in percent.
-        unit: Of the value.
     """
     factor, unit = (100.0, " %") if share else (1.0, f" {unit}" if unit else "")
     if not (math.isfinite(low) and math.isfinite(high)):

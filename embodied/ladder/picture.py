@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embodied.errors import EmbodiedError
-from embodied.evaluation.learning_curves import COLOURS, INK, save
+from embodied.evaluation.learning_curves import COLOURS, INK, blank, save
 from embodied.evaluation.ratings import Ratings
 
 DARK = 0.6  # rates from which on their text is white
@@ -21,21 +20,14 @@ def draw(
 
     Args:
         path: PNG, SVG or PDF.
-        title: Above the map.
         sides: Names of both sides.
-        names: Of the policies.
         rates: (policies, policies) how often the first side wins, its policies first.
-        ratings: Of the policies.
 
     Raises:
         EmbodiedError: matplotlib is missing, or the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
     count = len(names)
-    figure = Figure(figsize=(8.6, 1.9 + 0.5 * count), dpi=120, layout="constrained")
+    figure = blank(8.6, 1.9 + 0.5 * count)
     rows, rated = figure.subplots(1, 2)
     figure.suptitle(title, fontsize=10, color=INK, fontweight="bold", x=0.01, horizontalalignment="left")
     rows.imshow(rates, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")

@@ -65,11 +65,7 @@ class BatchRenderer:
         Args:
             model: What to draw, `Task.visual_model`.
             num_envs: Most environments in one call.
-            cameras: Names of cameras of the model.
             size: Width and height in pixels.
-            rgb: Whether to draw colours.
-            depth: Whether to measure depth.
-            segmentation: Whether to draw geoms' ids.
             shadows: Whether lights cast shadows; one more ray per pixel and light.
             device: "cuda", or "cpu"; by default a GPU where there is one.
 

@@ -177,11 +177,8 @@ def _drag(value: Any) -> Vector | None:
 
 def _axes(value: Any) -> tuple[Vector, ...] | None:
     vectors = [_vector(entry) for entry in value] if isinstance(value, list) else []
-    return tuple(vector for vector in vectors if vector is not None) if vectors and _are_axes(vectors) else None
-
-
-def _are_axes(vectors: list[Vector | None]) -> bool:
-    return all(vector is not None and any(vector) for vector in vectors)
+    axes = tuple(vector for vector in vectors if vector is not None and any(vector))
+    return axes if axes and len(axes) == len(vectors) else None
 
 
 def _places(value: Any) -> tuple[str | Vector, ...] | None:

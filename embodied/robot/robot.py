@@ -14,7 +14,7 @@ from embodied.robot.derivation import forms
 from embodied.robot.derivation.checks import checked
 from embodied.robot.derivation.ends import foot_of, legs_of, point_of, tip_of
 from embodied.robot.derivation.joints import Joint, by_joint, followers, joints_of, leaders, least_stiffness
-from embodied.robot.derivation.kind import Kind, floats, kind_of, refuse_ball_joints, root_of
+from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_ball_joints, root_of
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.derivation.servos import ARMS, LEGS
 from embodied.robot.derivation.standing import standing_torques
@@ -126,6 +126,14 @@ class Robot:
             "rotor_lag": rotors[0].lag,
             "drag": airframe.drag,
         }
+
+
+def require_kind(robot: Robot, kind: Kind) -> None:
+    """Refuse a robot of another kind."""
+    if robot.kind is not kind:
+        raise ModelError(
+            f"{robot.file} is understood as {ARTICLES[robot.kind]}; expected {ARTICLES[kind]} (key kind in {NAME})"
+        )
 
 
 def _understood(path: Path, file: ModelFile, said: Description) -> Robot:

@@ -82,6 +82,29 @@ def is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
     return body == ancestor
 
 
+def ancestors(model: mujoco.MjModel, body: int) -> list[int]:
+    """A body and its ancestors, but the world."""
+    found = []
+    while body:
+        found.append(body)
+        body = int(model.body_parentid[body])
+    return found
+
+
+def posed(model: mujoco.MjModel, qpos: np.ndarray) -> mujoco.MjData:
+    """Data of a pose (nq,): where everything is."""
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    return data
+
+
+def mesh_vertices(model: mujoco.MjModel, mesh: int) -> np.ndarray:
+    """(k, 3) m, in the frame of geoms of this mesh."""
+    first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+    return model.mesh_vert[first : first + count]
+
+
 def joints_between(model: mujoco.MjModel, first: int, second: int) -> int:
     """Number of joints on the way from one body to another."""
     count = 0
@@ -131,8 +154,6 @@ def _geom_bottom(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> float
     if kind == int(mujoco.mjtGeom.mjGEOM_CYLINDER):
         return float(centre[2] - abs(down[2]) * size[1] - np.hypot(down[0], down[1]) * size[0])
     if kind == int(mujoco.mjtGeom.mjGEOM_MESH):
-        mesh = int(model.geom_dataid[geom])
-        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
-        return float(centre[2] + (model.mesh_vert[first : first + count] @ down).min())
+        return float(centre[2] + (mesh_vertices(model, int(model.geom_dataid[geom])) @ down).min())
     middle, half = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
     return float(centre[2] + middle @ down - half @ np.abs(down))

@@ -22,12 +22,7 @@ FIRST = ("success", "success_any", "return")
 LAST = ("steps", "train_seconds", "train_env_steps_per_second")
 SHARES = ("success", "success_any", "fall", "truncated")
 """Figures from 0 to 1, which are shown in percent."""
-UNITS = {
-    "train_seconds": "s",
-    "train_env_steps_per_second": "steps/s",
-    "length": "steps",
-    "diverged": "episodes",
-}
+UNITS = {"train_seconds": "s", "train_env_steps_per_second": "steps/s", "length": "steps", "diverged": "episodes"}
 NO_FIGURES = ("episodes", "seconds", "env_steps_per_second", "seed", "num_envs", "resumed_at", "tasks")
 NO_SETTINGS = ("seed", "name", "variations", "checkpoint_seconds")
 """Fields of a run's config that do not distinguish trainings: seeds are shown by themselves."""

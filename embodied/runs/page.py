@@ -25,8 +25,6 @@ def page(
     """The page as HTML.
 
     Args:
-        comparison: What is compared.
-        title: Its heading.
         command: Command that makes it again.
         measures: Of training, those that are drawn; by default the common ones.
         across: Quantity of the x axis.

@@ -152,7 +152,6 @@ def unseal(data: bytes, format_version: int, kind: str) -> dict[str, Any]:
     """Read what `seal` wrote.
 
     Args:
-        data: The file's content.
         format_version: The value its "format" must have.
         kind: What the document describes, for messages: "run", "checkpoint".
 

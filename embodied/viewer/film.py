@@ -67,8 +67,6 @@ class VideoWriter:
         """Begin a film.
 
         Args:
-            path: The file.
-            fps: Frames per second.
             x264: ffmpeg's options for the encoder of an `.mp4`.
 
         Raises:

@@ -157,21 +157,10 @@ class Panel:
         def _(_: Any) -> None:
             self.server.scene.configure_default_lights(cast_shadow=self.shadows.value)
 
-        @self._playback.on_click
-        def _(happened: viser.GuiEvent[Any]) -> None:
-            ask(Asked(Event(self._playback.value), None, happened.client))
-
-        @self._pushes.on_click
-        def _(happened: viser.GuiEvent[Any]) -> None:
-            ask(Asked(Event.PUSH, self._pushes.value, happened.client))
-
-        @self.record.on_click
-        def _(happened: viser.GuiEvent[Any]) -> None:
-            ask(Asked(Event.RECORD, None, happened.client))
-
-        @self.stop.on_click
-        def _(happened: viser.GuiEvent[Any]) -> None:
-            ask(Asked(Event.STOP, None, happened.client))
+        self._playback.on_click(lambda it: ask(Asked(Event(self._playback.value), None, it.client)))
+        self._pushes.on_click(lambda it: ask(Asked(Event.PUSH, self._pushes.value, it.client)))
+        self.record.on_click(lambda it: ask(Asked(Event.RECORD, None, it.client)))
+        self.stop.on_click(lambda it: ask(Asked(Event.STOP, None, it.client)))
 
         @self.server.on_client_connect
         def _(client: viser.ClientHandle) -> None:
@@ -201,11 +190,9 @@ class Panel:
         """Lay out what depends on the task.
 
         Args:
-            task: Its name.
             ranges: Of its command, see `Operator.ranges`.
             cameras: Names of the model's cameras.
             pictures: Name of the policy's picture -> (height, width, 3) uint8.
-            num_envs: Number of environments that are shown.
             spacing: m between them, to begin with.
         """
         for handle in self._of_task:

@@ -26,14 +26,7 @@ class Playback:
     """Steps environments of one task under a policy, and reads the one that is watched."""
 
     def __init__(self, env: Env, policy: PolicyFunction, needs: EnvOptions[Any], seed: int) -> None:
-        """Reset the environments; the first step compiles.
-
-        Args:
-            env: Whose task is steered.
-            policy: Acts in it.
-            needs: What it was made for.
-            seed: Of the reset.
-        """
+        """Reset the environments; the first step compiles."""
         self.env, self.policy, self.needs = env, policy, needs
         self.steering = Steering(env)
         self.ranges = self.steering.ranges

@@ -56,9 +56,7 @@ class Player:
 
         Args:
             catalogue: Tasks and policies to choose from.
-            task: The task shown first.
             policy: The policy that acts first, as `Choice.policy`.
-            settings: How it plays.
         """
         self.catalogue, self.settings = catalogue, settings
         self.server = start_server(settings.host, settings.port)
@@ -282,7 +280,9 @@ class Player:
             self.task, self.choice, self.checkpoint = before
             self.panel.task.value = self.task
             self.panel.show_choices(self.catalogue.choices(self.task), self.choice)
-            self._tell(asked.client, str(error), failed=True)
+            self._note = str(error)
+            if asked.client is not None:
+                asked.client.add_notification("Cannot play this", self._note, color="red")
 
     def _do(self, asked: Asked) -> None:
         playback, panel = self._playback, self.panel
@@ -363,19 +363,11 @@ class Player:
 
     def _on_press(self, name: str, client: viser.ClientHandle) -> None:
         """Carry out the request of a key or a button of a gamepad."""
+        events = {Button.PUSH: Event.PUSH, Button.RESET: Event.RESET, Button.STEP: Event.STEP}
         if name == Button.PAUSE:
             self.panel.pause.value = not self.panel.pause.value
-        elif name == Button.PUSH:
-            self.panel.ask(Asked(Event.PUSH, "left", client))
-        elif name == Button.RESET:
-            self.panel.ask(Asked(Event.RESET, None, client))
-        elif name == Button.STEP:
-            self.panel.ask(Asked(Event.STEP, None, client))
-
-    def _tell(self, client: viser.ClientHandle | None, text: str, *, failed: bool) -> None:
-        self._note = text
-        if client is not None:
-            client.add_notification("Cannot play this" if failed else "embodied", text, color="red" if failed else None)
+        elif name in events:
+            self.panel.ask(Asked(events[name], "left" if name == Button.PUSH else None, client))
 
 
 def say(text: str) -> None:

@@ -24,7 +24,6 @@ class Recorder:
         """Begin a film.
 
         Args:
-            client: The visitor.
             control_dt: s per control step.
             speed: Simulated seconds per second of the film.
         """

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +33,18 @@ def browser() -> Iterator[Any]:
             pytest.skip(f"no browser: {str(error).splitlines()[0]}")
         yield found
         found.close()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB; mounting one needs rights that a laptop's user does not have."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("only root mounts a small file system")
+    (place := tmp_path / "disk").mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @pytest.fixture

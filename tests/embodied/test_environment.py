@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,15 @@ from embodied.evaluation.learning_curves import Across, draw
 from embodied.storage.runs import Run
 from embodied.viewer.camera import start_server
 from embodied.viewer.film import VideoWriter
+from tests.kit.commands import ROOT, environment, interpreted
 
 pytestmark = pytest.mark.timeout(120)
 
-ROOT = Path(__file__).resolve().parents[2]
 ZERO = ("swarm/hover", "--policy=zero", "--episodes=4")
 
 
-def called(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    command = [sys.executable, *words]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
-
-
 def test_a_strange_graphics_backend_is_ignored_with_a_line() -> None:
-    done = called("-m", "embodied.storage.files", MUJOCO_GL="foo")  # the package, and next to nothing else
+    done = interpreted("-m", "embodied.storage.files", MUJOCO_GL="foo")  # the package, and next to nothing else
     assert done.returncode == 0
     assert "MUJOCO_GL=foo is ignored" in done.stderr
     assert "Traceback" not in done.stderr
@@ -54,10 +47,9 @@ def test_a_platform_that_is_not_there_is_named(said: Exception, monkeypatch: pyt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [ZERO, (*ZERO, "--engine=mujoco")], ids=["default engine", "an engine"])
-@pytest.mark.parametrize("platform", ["tpu", "foo"])
+@pytest.mark.parametrize(("platform", "words"), [("tpu", ZERO), ("foo", (*ZERO, "--engine=mujoco"))])
 def test_a_platform_that_is_not_there_is_one_line(platform: str, words: tuple[str, ...]) -> None:
-    done = called("-m", "embodied.evaluate", *words, JAX_PLATFORMS=platform)
+    done = interpreted("-m", "embodied.evaluate", *words, JAX_PLATFORMS=platform)
     assert done.returncode == 2
     assert f"JAX_PLATFORMS={platform!r}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -93,18 +85,14 @@ EVALUATES = f"-m embodied.evaluate {' '.join(ZERO)} --json PLACE"
 def test_closed_streams(words: str, streams: str, tmp_path: Path) -> None:
     """It works, and what is printed does not end up in the files that it writes."""
     command = f"{sys.executable} {words.replace('PLACE', f'{tmp_path}/a.json')} {streams}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, timeout=100)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment(), timeout=100)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a.json").read_text().startswith("{")
 
 
-@pytest.mark.parametrize(
-    "words", [("-c", SAVES), pytest.param(("-m", "embodied.evaluate", *ZERO, "--json"), marks=pytest.mark.slow)]
-)
-def test_names_beyond_ascii_in_the_c_locale(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_names_beyond_ascii_in_the_c_locale(tmp_path: Path) -> None:
     place = tmp_path / "Übung"
-    done = called(*words, f"{place}/é.json", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    done = interpreted("-c", SAVES, f"{place}/é.json", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert done.returncode == 0, done.stderr
     assert (place / "é.json").is_file()
 
@@ -136,18 +124,6 @@ def test_a_run_is_trained_by_one_process(tmp_path: Path) -> None:
 def test_a_viewer_of_another_machine_is_refused() -> None:
     with pytest.raises(EmbodiedError, match=r"192\.0\.2\.1"):  # an address for documentation, RFC 5737
         start_server("192.0.2.1", 8099)
-
-
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB; mounting one needs rights that a laptop's user does not have."""
-    if not sys.platform.startswith("linux") or os.geteuid() != 0:
-        pytest.skip("only root mounts a small file system")
-    (place := tmp_path / "disk").mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True).returncode:
-        pytest.skip("file systems cannot be mounted here")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @pytest.mark.parametrize("kind", [".mp4", ".webp", ".gif", ".png"])

@@ -19,6 +19,7 @@ def test_a_pipe_gets_a_line_for_each_task(capsys):
     assert not any(character in said.out for character in "│╭─\x1b…")
     assert f"{len(proven)} tasks" in said.err
     assert f"{len(join_content()) - len(proven)} experimental ones (--all)" in said.err
+    assert [row["task"] for row in json.loads(run(listing.main, "--all", "--json").out)] == list(join_content())
 
 
 def narrow(*words: str) -> list[str]:

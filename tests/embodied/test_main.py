@@ -19,6 +19,7 @@ from embodied.cli import arguments, commands
 from embodied.cli.commands import COMMANDS, GROUPS, SUMMARY_WIDTH, as_called
 from tests.kit.commands import HEAVY, interpreted, run
 
+ROUGH = "locomotion/g1-joystick-rough"
 LINES = 62  # of a short help: a screen that people still scroll
 
 
@@ -143,10 +144,7 @@ def test_commands_are_named_in_the_form_in_which_the_program_was_started(monkeyp
         (("evaluate",), "which task? embodied evaluate TASK; embodied list names all"),
         (("collect", "mt10"), "where to? embodied collect TASK --out FOLDER"),
         (("curves",), "which runs? embodied curves RUN"),
-        (
-            ("evaluate", "locomotion/g1-joystick-rough", "--policy", "shipped"),
-            "Train one: embodied train locomotion/g1-joystick-rough",
-        ),
+        (("evaluate", ROUGH, "--policy", "shipped"), f"Train one: embodied train {ROUGH}"),
     ],
 )
 def test_errors_name_commands_as_they_were_typed(words, said):

@@ -117,12 +117,6 @@ def test_demonstrations_of_the_file_by_its_own_cameras(at_run: str, tmp_path: Pa
     assert "unknown camera 'front'; known: track" in said
 
 
-@pytest.mark.slow
-def test_demonstrations_of_the_file_are_recorded(at_run: str, tmp_path: Path) -> None:
-    words = ["--policy", "zero", "--cameras", "track", "--episodes", "2", "--failures", "--state", "policy"]
-    assert run(collect.main, "mass.py", *words, "--num-envs", "2", "--out", str(tmp_path / "data")).code == 0
-
-
 def test_a_run_goes_on_also_from_its_copy_where_the_file_is_gone(lab: tuple[Path, Path, str], folder: Path) -> None:
     path, own = Path(shutil.copytree(lab[0] / lab[1], folder / "run")), lab[0] / "mass.py"
     hidden = own.rename(folder / "hidden")

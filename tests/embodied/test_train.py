@@ -191,52 +191,37 @@ def test_only_the_first_of_several_processes_writes(small, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-def spawn(*words: str, cwd: Path) -> subprocess.Popen[str]:
-    """A training that hears a hangup, also where whoever tests does not (`nohup`)."""
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_process_that_is_ended_leaves_a_checkpoint_to_resume_from(tmp_path, number):
+    out, saved = tmp_path / "run", lambda: checkpoints.steps(tmp_path / "run" / "checkpoints")
+    often = "0.0" if number == signal.SIGKILL else "0.2"  # so often that it is killed while it saves
+    words = [*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", often]
     command = [sys.executable, "-m", "embodied.train", *words]
-    heard = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    heard = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever tests may ignore it (`nohup`)
     try:
-        return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
     finally:
         signal.signal(signal.SIGHUP, heard)
-
-
-def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str], count: int = 1) -> None:
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if len(checkpoints.steps(folder / "checkpoints")) >= count:
-            return
+    while len(saved()) < 2:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline, "no checkpoint appeared"
         time.sleep(0.05)
-    pytest.fail(f"no checkpoint appeared; exit code {process.poll()}: {process.stderr and process.stderr.read()}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_saves_and_exits_cleanly(tmp_path, number):
-    out = tmp_path / "run"
-    process = spawn(*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.2", cwd=tmp_path)
-    wait_for_checkpoint(out, process)
-    before = checkpoints.steps(out / "checkpoints")[-1]
+    before = saved()[-1]
     time.sleep(0.5)
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        step = Run.open(out).load().step
+        assert run(train.main, "--resume", str(out), "--steps", str(step + HOVER_STEP)).code == 0
+        assert Run.open(out).load().step == step + HOVER_STEP
+        return
     assert process.returncode == 0
     assert "--resume" in said
     assert "Traceback" not in said
-    assert checkpoints.steps(out / "checkpoints")[-1] > before
+    assert saved()[-1] > before
     assert Run.open(out).load().step == Run.open(out).metrics()[-1]["step"]
-
-
-@pytest.mark.slow
-def test_kill_leaves_a_checkpoint_to_resume_from(tmp_path):
-    out = tmp_path / "run"
-    process = spawn(*HOVER, "--steps", "100000000", "--out", str(out), "--checkpoint-seconds", "0.0", cwd=tmp_path)
-    wait_for_checkpoint(out, process, count=2)
-    process.kill()
-    process.communicate(timeout=60)
-    step = Run.open(out).load().step
-    assert run(train.main, "--resume", str(out), "--steps", str(step + HOVER_STEP)).code == 0
-    assert Run.open(out).load().step == step + HOVER_STEP
 
 
 @pytest.mark.slow

@@ -141,16 +141,8 @@ class BraxEngine:
             nothing, wrench = jnp.zeros(self.model.nv), jnp.zeros((self.model.nbody, 6))
             fall = now.vel - self.model.opt.timestep * np.asarray(self.model.opt.gravity)
             user = self._user_fields(now, nothing, wrench, None, fields)
-            felt = Felt(
-                now.pos,
-                now.quat,
-                fall,
-                now.angvel,
-                jnp.zeros(self.model.nu),
-                nothing,
-                jnp.zeros(len(self._sites)),
-                user,
-            )
+            unfelt = self._nothing_felt()
+            felt = dataclasses.replace(unfelt, pos=now.pos, quat=now.quat, vel=fall, angvel=now.angvel, user=user)
             return BraxState(jnp.zeros(()), qpos, qvel, self._sensors(now, qpos, qvel, felt), fields)
 
     def step(self, physics: BraxState, control: Control, substeps: int) -> BraxState:
@@ -225,16 +217,8 @@ class BraxEngine:
         count = self.model.nbody
         users = self.model.sensor_type == int(mujoco.mjtSensor.mjSENS_USER)
         vectors = jnp.zeros((count, 3))
-        return Felt(
-            vectors,
-            jnp.zeros((count, 4)),
-            vectors,
-            vectors,
-            jnp.zeros(self.model.nu),
-            jnp.zeros(self.model.nv),
-            jnp.zeros(len(self._sites)),
-            jnp.zeros(int(self.model.sensor_dim[users].sum())),
-        )
+        sizes = self.model.nu, self.model.nv, len(self._sites), int(self.model.sensor_dim[users].sum())
+        return Felt(vectors, jnp.zeros((count, 4)), vectors, vectors, *map(jnp.zeros, sizes))
 
     def _user_fields(
         self, now: Bodies, driven: Array, wrench: Array, pushes: Any, fields: Mapping[str, Array]

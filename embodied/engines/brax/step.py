@@ -86,9 +86,6 @@ def advance(
     """The state after one step, and its contacts.
 
     Args:
-        system: As `motion` gave it.
-        links: The links.
-        state: At the beginning.
         joint_rows: Constraints of joints beyond their limits.
         force: (nv,) N or N m, of everything but gravity, gyroscopic forces and constraints.
         damping: (nv,) N s/m or N m s/rad, the part of `force` that is proportional to speed, taken implicitly.

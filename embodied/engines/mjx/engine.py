@@ -101,55 +101,45 @@ class MjxEngine:
         Raises:
             EngineError: MJX is not installed, or does not support something in the model, or a negative room.
         """
-        # MJX warns at import that optional warp is missing, which does not matter here.
-        logging.getLogger("absl").setLevel(logging.ERROR)
-        try:
-            from mujoco import mjx
-        except ImportError as error:
-            raise EngineError(
-                f"engine mjx is not installed ({error}); pip install 'mujoco-mjx[warp]==3.17.*'"
-            ) from None
-        self._mjx = mjx
+        mjx = self._mjx = import_mjx()
         if graph_mode not in [*GraphMode]:
             raise UnknownNameError("graph mode", graph_mode, GraphMode)
         if contacts < 0 or constraints < 0:
             raise EngineError(f"room for {contacts} contacts and {constraints} constraints; expected 0 or more of each")
-        self.impl, mode = pick_impl(impl), GraphMode(graph_mode).name
+        self.impl = pick_impl(impl)
         self.model = substeps_model(task.model, task.timing.physics_dt)
         self._data_fields = data_fields(self.model)
-        options: dict[str, Any] = {}
+        options, changes, self._limits = {}, {}, {}
         if self.impl is Impl.WARP:
-            import_warp()
-            from mujoco.mjx.third_party.mujoco_warp import OverflowType
-            from mujoco.mjx.warp import types as warp_types
-
-            if jax.default_backend() == "gpu":
-                options["graph_mode"] = getattr(warp_types.GraphMode, mode)
-            # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops at the
-            # model's limit of iterations is no overflow, though Warp counts it as one.
-            self._overflow_mask = int(OverflowType.ALL & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS))
+            options, changes = self._warp_options(GraphMode(graph_mode).name)
             room = room_for(self.model)
-            options_data: dict[str, Any] = {
-                "naconmax": (contacts or room.contacts) * num_envs,
-                "njmax": constraints or room.constraints,
-            }
-        else:
-            options_data = {}
+            self._limits["naconmax"] = (contacts or room.contacts) * num_envs
+            self._limits["njmax"] = constraints or room.constraints
         try:
             known = known_to_mjx(self.model)
-            self._device_model = mjx.put_model(known, impl=self.impl.value, **options)
-            self._template = mjx.make_data(known, impl=self.impl.value, **options_data)
+            self._device_model = mjx.put_model(known, impl=self.impl.value, **options).tree_replace(changes)
+            self._template = mjx.make_data(known, impl=self.impl.value, **self._limits)
         except NotImplementedError as error:
             raise EngineError(f"engine mjx ({self.impl}) does not support this model: {error}") from None
-        if self.impl is Impl.WARP:  # full buffers are errors of ours, not lines that kernels print
-            self._device_model = self._device_model.tree_replace({"opt._impl.warn_overflow": 0})
-        if self.impl is Impl.WARP and POST_CONSTRAINT & set(self._data_fields):
-            self._device_model = self._device_model.tree_replace({"opt._impl.run_rne_postconstraint": True})
-        self._limits = options_data
         self._layout = SensorLayout.from_model(self.model)
         self._derive = DerivedConstants.from_model(self.model)
         self._of_last_step = of_last_step(self.model)
         self._refresh = sensor_refresh(known, warp=self.impl is Impl.WARP)
+
+    def _warp_options(self, mode: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of `mjx.put_model`, and changes of its result."""
+        import_warp()
+        from mujoco.mjx.third_party.mujoco_warp import OverflowType
+        from mujoco.mjx.warp import types as warp_types
+
+        # Buffers of convex collision, height fields, contact sensors, sparse rows. That a solver stops at the
+        # model's limit of iterations is no overflow, though Warp counts it as one.
+        self._overflow_mask = int(OverflowType.ALL & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS))
+        options = {"graph_mode": getattr(warp_types.GraphMode, mode)} if jax.default_backend() == "gpu" else {}
+        changes: dict[str, Any] = {"opt._impl.warn_overflow": 0}  # an error of ours, not lines that kernels print
+        if POST_CONSTRAINT & set(self._data_fields):
+            changes["opt._impl.run_rne_postconstraint"] = True
+        return options, changes
 
     def start(self, start: ResetState[Any]) -> MjxState:
         fields = self._derive(dict(start.model))
@@ -175,7 +165,7 @@ class MjxEngine:
         model = self._with_props(self._episode_model(physics.fields), initial)
 
         def substep(_: Any, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-            data = self._mjx_step(model, carry[0])
+            data = self._with_force_sensors(model, self._mjx.step(model, carry[0]), carry[0])
             return data, carry[1] | self._overflow(data)
 
         carry = (initial, physics.overflow)
@@ -195,9 +185,6 @@ class MjxEngine:
             fields=physics.fields,
             overflow=overflow,
         )
-
-    def _mjx_step(self, model: Any, data: Any) -> Any:
-        return self._with_force_sensors(model, self._mjx.step(model, data), data)
 
     def _with_force_sensors(self, model: Any, data: Any, before: Any) -> Any:
         """`data`, computed from the state `before`, with force and acceleration sensors filled in.
@@ -270,6 +257,21 @@ class MjxEngine:
         too_many_contacts = jnp.maximum(jnp.max(inner.nacon), jnp.max(inner.ncollision)) > self._limits["naconmax"]
         too_many_rows = jnp.max(inner.nefc) > self._limits["njmax"]
         return too_many_contacts | too_many_rows | jnp.any(inner.overflow & self._overflow_mask != 0)
+
+
+def import_mjx() -> Any:
+    """The module `mujoco.mjx`.
+
+    Raises:
+        EngineError: it is not installed.
+    """
+    # It warns at import that optional warp is missing, which does not matter here.
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    try:
+        from mujoco import mjx
+    except ImportError as error:
+        raise EngineError(f"engine mjx is not installed ({error}); pip install 'mujoco-mjx[warp]==3.17.*'") from None
+    return mjx
 
 
 def known_to_mjx(model: mujoco.MjModel) -> mujoco.MjModel:

@@ -153,18 +153,14 @@ def extra_mass(model: mujoco.MjModel, overshooting: np.ndarray) -> np.ndarray:
 
 def trees(model: mujoco.MjModel) -> tuple[Tree, ...]:
     """The multibodies of a model, in the order of their bodies."""
-    return tuple(_tree(model, body) for body in range(1, model.nbody) if _is_root(model, body))
+    moving = [body for body in range(1, model.nbody) if not stands(model, body)]
+    return tuple(_tree(model, body) for body in moving if stands(model, int(model.body_parentid[body])))
 
 
 def stands(model: mujoco.MjModel, body: int) -> bool:
     """Whether a body never moves by itself: it is the world, a mocap body, or fixed to one of them."""
     weld = int(model.body_weldid[body])
     return not weld or bool(model.body_mocapid[weld] >= 0)
-
-
-def _is_root(model: mujoco.MjModel, body: int) -> bool:
-    """Whether a body moves and its parent does not."""
-    return not stands(model, body) and stands(model, int(model.body_parentid[body]))
 
 
 def _tree(model: mujoco.MjModel, root: int) -> Tree:

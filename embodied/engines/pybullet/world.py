@@ -6,6 +6,7 @@ Bullet places a body by its centre of mass and orders quaternions xyzw; both are
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,24 +59,38 @@ class Placed:
     """(links, 3) m, the links' frames in the body frames."""
 
 
+class Client:
+    """The module pybullet as one world of its own sees it."""
+
+    def __init__(self, pb: Any) -> None:
+        """Open a world."""
+        self._pb, self.number = pb, pb.connect(pb.DIRECT)
+
+    def __getattr__(self, name: str) -> Any:
+        """A constant, or a function that acts in this world."""
+        value = getattr(self._pb, name)
+        own = functools.partial(value, physicsClientId=self.number) if callable(value) else value
+        setattr(self, name, own)
+        return own
+
+
 class BulletWorld:
     """A simulation of one model; build it anew for every episode, so that nothing of the last one remains."""
 
     def __init__(self, pb: Any, folder: Path) -> None:
         """Open a world; `pb` is the module pybullet, and models pass through a file in `folder`."""
-        self._pb, self._file = pb, folder / "tree.urdf"
-        self.client = pb.connect(pb.DIRECT)
+        self._pb, self._file = Client(pb), folder / "tree.urdf"
         self._contacts: tuple[bytes, bc.Contacts] | None = None
-        self._close = weakref.finalize(self, pb.disconnect, self.client)
+        self._close = weakref.finalize(self, pb.disconnect, self._pb.number)
 
     def build(self, model: mujoco.MjModel, motors: np.ndarray) -> None:
         """Empty the world and put the bodies of `model` into it, mocap bodies where the model has them.
 
         `motors` (nv,) bool: the hinges and slides that Bullet's own motors drive.
         """
-        pb, client = self._pb, self.client
+        pb = self._pb
         self.model, self._motors = model, motors
-        pb.resetSimulation(physicsClientId=client)
+        pb.resetSimulation()
         # The cache would hand out the model of an earlier episode under the file's name; without warm starting, a
         # world restored from positions and velocities goes on as the original did.
         pb.setPhysicsEngineParameter(
@@ -84,10 +99,9 @@ class BulletWorld:
             enableFileCaching=0,
             warmStartingFactor=0.0,
             deterministicOverlappingPairs=1,
-            physicsClientId=client,
         )
         gravity = model.opt.gravity * (not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
-        pb.setGravity(*gravity, physicsClientId=client)
+        pb.setGravity(*gravity)
         allowed = self._allowed()
         self._statics = {name: self._static(geom) for name, geom in allowed.statics.items()}
         self._links: dict[tuple[int, str], int] = {}
@@ -122,23 +136,19 @@ class BulletWorld:
 
         They jump there: contacts feel no speed of theirs.
         """
-        pb, client, model = self._pb, self.client, self.model
+        pb, model = self._pb, self.model
         model.body_pos[bodies], model.body_quat[bodies] = pos, quat
         moved = set(bodies.tolist())
         for name, geom in self._allowed().statics.items():
             if int(model.body_rootid[model.geom_bodyid[geom]]) in moved:
                 where, turn = bm.geom_pose(model, geom)
-                pb.resetBasePositionAndOrientation(
-                    self._statics[name], list(where), list(bq.xyzw_from_wxyz(turn)), physicsClientId=client
-                )
+                pb.resetBasePositionAndOrientation(self._statics[name], list(where), list(bq.xyzw_from_wxyz(turn)))
         for tree in self._placed:
             if tree.mocap in moved:
                 was_at, was_turned = self._built_at[tree.mocap]
                 turn = bq.composed(model.body_quat[tree.mocap], bq.conjugate(was_turned))
                 where = model.body_pos[tree.mocap] - bq.turned(turn, was_at)
-                pb.resetBasePositionAndOrientation(
-                    tree.uid, list(where), list(bq.xyzw_from_wxyz(turn)), physicsClientId=client
-                )
+                pb.resetBasePositionAndOrientation(tree.uid, list(where), list(bq.xyzw_from_wxyz(turn)))
         self._rest = self._resting()
 
     def _gear(self, equality: int) -> None:
@@ -151,21 +161,14 @@ class BulletWorld:
             links = [known.get(int(model.jnt_dofadr[joint])) for joint in (first, second)]
             if None not in links:
                 axis, here = [1, 0, 0], [0, 0, 0]
-                gear = pb.createConstraint(
-                    tree.uid, links[0], tree.uid, links[1], pb.JOINT_GEAR, axis, here, here, physicsClientId=self.client
-                )
+                gear = pb.createConstraint(tree.uid, links[0], tree.uid, links[1], pb.JOINT_GEAR, axis, here, here)
                 pb.changeConstraint(
-                    gear,
-                    gearRatio=-ratio,
-                    relativePositionTarget=offset,
-                    erp=GEAR_ERP,
-                    maxForce=UNLIMITED_FORCE,
-                    physicsClientId=self.client,
+                    gear, gearRatio=-ratio, relativePositionTarget=offset, erp=GEAR_ERP, maxForce=UNLIMITED_FORCE
                 )
 
     def _static(self, geom: int) -> int:
         """Put one shape that never moves into the world; returns Bullet's id."""
-        pb, client, model = self._pb, self.client, self.model
+        pb, model = self._pb, self.model
         size, kind = model.geom_size[geom], bm.G(int(model.geom_type[geom]))
         pos, quat = bm.geom_pose(model, geom)
         match kind:
@@ -182,8 +185,8 @@ class BulletWorld:
             case _:
                 options, lift = self._height_field(int(model.geom_dataid[geom]))
                 pos = pos + bq.turned(quat, np.array([0.0, 0.0, lift]))
-        shape = pb.createCollisionShape(**options, physicsClientId=client)
-        return pb.createMultiBody(0, shape, -1, list(pos), list(bq.xyzw_from_wxyz(quat)), physicsClientId=client)
+        shape = pb.createCollisionShape(**options)
+        return pb.createMultiBody(0, shape, -1, list(pos), list(bq.xyzw_from_wxyz(quat)))
 
     def _height_field(self, field: int) -> tuple[dict[str, Any], float]:
         """Bullet's description of a height field, and how far (m) its middle lies above its frame."""
@@ -204,7 +207,7 @@ class BulletWorld:
 
     def _place(self, index: int, tree: bm.Tree) -> Placed:
         """Load a tree and set what URDF cannot express."""
-        pb, client, model = self._pb, self.client, self.model
+        pb, model = self._pb, self.model
         self._file.write_text(urdf(model, tree))
         root = tree.links[0].body if tree.links and not tree.free else 0
         mocap = int(model.body_rootid[root]) if root and model.body_mocapid[model.body_rootid[root]] >= 0 else 0
@@ -216,19 +219,15 @@ class BulletWorld:
             | pb.URDF_USE_SELF_COLLISION
             | pb.URDF_USE_IMPLICIT_CYLINDER
         )
-        uid = pb.loadURDF(str(self._file), useFixedBase=not tree.free, flags=flags, physicsClientId=client)
+        uid = pb.loadURDF(str(self._file), useFixedBase=not tree.free, flags=flags)
         numbers = {"base": -1}
-        for number in range(pb.getNumJoints(uid, physicsClientId=client)):
-            numbers[pb.getJointInfo(uid, number, physicsClientId=client)[12].decode()] = number
+        for number in range(pb.getNumJoints(uid)):
+            numbers[pb.getJointInfo(uid, number)[12].decode()] = number
         self._links |= {(index, name): number for name, number in numbers.items()}
-        pb.changeDynamics(
-            uid, -1, linearDamping=0, angularDamping=0, maxJointVelocity=UNLIMITED, physicsClientId=client
-        )
+        pb.changeDynamics(uid, -1, linearDamping=0, angularDamping=0, maxJointVelocity=UNLIMITED)
         if tree.free:
             moments = [float(value) for value in model.body_inertia[tree.free]]
-            pb.changeDynamics(
-                uid, -1, mass=model.body_mass[tree.free], localInertiaDiagonal=moments, physicsClientId=client
-            )
+            pb.changeDynamics(uid, -1, mass=model.body_mass[tree.free], localInertiaDiagonal=moments)
         for link in tree.links:
             mass, _, moments, _ = bm.inertia(model, link)
             pb.changeDynamics(
@@ -237,7 +236,6 @@ class BulletWorld:
                 mass=mass,
                 localInertiaDiagonal=[float(value) for value in moments],
                 jointDamping=0,
-                physicsClientId=client,
             )
         moving = [link for link in tree.links if link.joint >= 0]
         carrying = [link for link in tree.links if link.carries]
@@ -251,7 +249,6 @@ class BulletWorld:
                 pb.VELOCITY_CONTROL,
                 targetVelocities=[0.0] * len(joints),
                 forces=list(model.dof_frictionloss[dofs]),
-                physicsClientId=client,
             )
         root = model.body_jntadr[tree.free] if tree.free else 0
         return Placed(
@@ -272,7 +269,7 @@ class BulletWorld:
 
     def _filter(self, allowed: bc.Contacts) -> dict[int, list[tuple[int, int]]]:
         """Let only admitted pairs touch, with their friction; returns body -> its Bullet (uid, link) with shapes."""
-        pb, client, model = self._pb, self.client, self.model
+        pb, model = self._pb, self.model
         parts = allowed.parts
         ids = [
             (self._statics[part.link], -1)
@@ -281,10 +278,10 @@ class BulletWorld:
             for part in parts
         ]
         for (uid, link), friction in zip(ids, allowed.frictions, strict=True):
-            pb.setCollisionFilterGroupMask(uid, link, 0, 0, physicsClientId=client)
-            pb.changeDynamics(uid, link, lateralFriction=float(friction), restitution=0, physicsClientId=client)
+            pb.setCollisionFilterGroupMask(uid, link, 0, 0)
+            pb.changeDynamics(uid, link, lateralFriction=float(friction), restitution=0)
         for i, j in allowed.pairs:
-            pb.setCollisionFilterPair(ids[i][0], ids[j][0], ids[i][1], ids[j][1], 1, physicsClientId=client)
+            pb.setCollisionFilterPair(ids[i][0], ids[j][0], ids[i][1], ids[j][1], 1)
         owners: dict[int, list[tuple[int, int]]] = {}
         for part, place in zip(parts, ids, strict=True):
             owners.setdefault(int(model.geom_bodyid[part.geom]), []).append(place)
@@ -292,7 +289,7 @@ class BulletWorld:
 
     def set_state(self, qpos: np.ndarray, qvel: np.ndarray) -> None:
         """Put every joint at qpos (nq,) with qvel (nv,), in MuJoCo's conventions."""
-        pb, client, model = self._pb, self.client, self.model
+        pb, model = self._pb, self.model
         self._last_quat = {}
         for tree in self._placed:
             if tree.free:
@@ -302,16 +299,16 @@ class BulletWorld:
                 # MuJoCo: velocity of the frame's origin in the world, turning rate in the body frame.
                 arm, angvel = bq.turned(quat, model.body_ipos[tree.free]), bq.turned(quat, how[3:])
                 turn = bq.xyzw_from_wxyz(bq.composed(quat, model.body_iquat[tree.free]))
-                pb.resetBasePositionAndOrientation(tree.uid, list(where[:3] + arm), list(turn), physicsClientId=client)
+                pb.resetBasePositionAndOrientation(tree.uid, list(where[:3] + arm), list(turn))
                 velocity = how[:3] + cross(np, angvel, arm)
-                pb.resetBaseVelocity(tree.uid, list(velocity), list(angvel), physicsClientId=client)
+                pb.resetBaseVelocity(tree.uid, list(velocity), list(angvel))
             offsets = qpos[tree.qpos] - model.qpos0[tree.qpos]
             for joint, position, speed in zip(tree.joints, offsets, qvel[tree.qvel], strict=True):
-                pb.resetJointState(tree.uid, joint, position, speed, physicsClientId=client)
+                pb.resetJointState(tree.uid, joint, position, speed)
 
     def state(self) -> tuple[np.ndarray, np.ndarray]:
         """qpos (nq,) and qvel (nv,) in MuJoCo's conventions."""
-        pb, client, model = self._pb, self.client, self.model
+        pb, model = self._pb, self.model
         qpos, qvel = np.zeros(model.nq), np.zeros(model.nv)
         for tree in self._placed:
             if tree.free:
@@ -322,32 +319,30 @@ class BulletWorld:
                 spin = bq.turned(bq.conjugate(quat), angvel)
                 qvel[tree.free_qvel : tree.free_qvel + 6] = np.concatenate([velocity, spin])
             if tree.joints:
-                rows = pb.getJointStates(tree.uid, tree.joints, physicsClientId=client)
+                rows = pb.getJointStates(tree.uid, tree.joints)
                 qpos[tree.qpos] = [row[0] for row in rows] + model.qpos0[tree.qpos]
                 qvel[tree.qvel] = [row[1] for row in rows]
         return qpos, qvel
 
     def _base(self, tree: Placed) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Position, quaternion wxyz, velocity and turning rate of a floating body's frame, all in the world frame."""
-        pb, client, model = self._pb, self.client, self.model
-        centre, turn = pb.getBasePositionAndOrientation(tree.uid, physicsClientId=client)
-        velocity, angvel = (np.array(v) for v in pb.getBaseVelocity(tree.uid, physicsClientId=client))
+        pb, model = self._pb, self.model
+        centre, turn = pb.getBasePositionAndOrientation(tree.uid)
+        velocity, angvel = (np.array(v) for v in pb.getBaseVelocity(tree.uid))
         quat = bq.composed(bq.wxyz_from_xyzw(np.array(turn)), bq.conjugate(model.body_iquat[tree.free]))
         arm = bq.turned(quat, model.body_ipos[tree.free])
         return np.array(centre) - arm, quat, velocity - cross(np, angvel, arm), angvel
 
     def bodies(self) -> Bodies:
         """Pose and motion of every body, from Bullet's own links."""
-        pb, client, rest = self._pb, self.client, self._rest
+        pb, rest = self._pb, self._rest
         pos, quat, vel, angvel = rest.pos.copy(), rest.quat.copy(), rest.vel.copy(), rest.angvel.copy()
         for tree in self._placed:
             if tree.free:
                 pos[tree.free], _, vel[tree.free], angvel[tree.free] = self._base(tree)
                 quat[tree.free] = self._last_quat[tree.uid]
             if tree.links:
-                rows = pb.getLinkStates(
-                    tree.uid, tree.links, computeLinkVelocity=1, computeForwardKinematics=1, physicsClientId=client
-                )
+                rows = pb.getLinkStates(tree.uid, tree.links, computeLinkVelocity=1, computeForwardKinematics=1)
                 centre, frame, turn, speed, spin = (np.array([row[k] for row in rows]) for k in (0, 4, 5, 6, 7))
                 quat[tree.bodies] = bq.wxyz_from_xyzw(turn)
                 pos[tree.bodies] = frame - rotate(np, quat[tree.bodies], tree.anchors)
@@ -373,40 +368,33 @@ class BulletWorld:
             wrench: (nbody, 6) N and N m on each body at its centre of mass, world frame.
             centres: (nbody, 3) m, those centres of mass; needed with `wrench`.
         """
-        pb, client = self._pb, self.client
+        pb = self._pb
         for tree in self._placed:
             if tree.joints:
                 forces = torque[tree.qvel].tolist()
-                pb.setJointMotorControlArray(
-                    tree.uid, tree.joints, pb.TORQUE_CONTROL, forces=forces, physicsClientId=client
-                )
+                pb.setJointMotorControlArray(tree.uid, tree.joints, pb.TORQUE_CONTROL, forces=forces)
             if tree.motors:
                 speeds, strengths = (values[tree.motor_qvel].tolist() for values in motors)
                 pb.setJointMotorControlArray(
-                    tree.uid,
-                    tree.motors,
-                    pb.VELOCITY_CONTROL,
-                    targetVelocities=speeds,
-                    forces=strengths,
-                    physicsClientId=client,
+                    tree.uid, tree.motors, pb.VELOCITY_CONTROL, targetVelocities=speeds, forces=strengths
                 )
             if tree.free in turns:
                 turn = turns[tree.free].tolist()
-                pb.applyExternalTorque(tree.uid, -1, turn, pb.WORLD_FRAME, physicsClientId=client)
+                pb.applyExternalTorque(tree.uid, -1, turn, pb.WORLD_FRAME)
         if wrench is not None and centres is not None:
             for body in np.flatnonzero(wrench.any(axis=1)):
                 self._push(int(body), wrench[body], centres[body])
-        pb.stepSimulation(physicsClientId=client)
+        pb.stepSimulation()
 
     def _push(self, body: int, wrench: np.ndarray, centre: np.ndarray) -> None:
         """Apply a wrench (6,) to one body until the next step is done."""
-        pb, client = self._pb, self.client
+        pb = self._pb
         if body not in self._handles:
             return  # nothing moves the world and what is fixed to it
         uid, link = self._handles[body]
         force, torque = wrench[:3].tolist(), wrench[3:].tolist()
-        pb.applyExternalForce(uid, link, force, centre.tolist(), pb.WORLD_FRAME, physicsClientId=client)
-        pb.applyExternalTorque(uid, link, torque, pb.WORLD_FRAME, physicsClientId=client)
+        pb.applyExternalForce(uid, link, force, centre.tolist(), pb.WORLD_FRAME)
+        pb.applyExternalTorque(uid, link, torque, pb.WORLD_FRAME)
 
     def touch(self, sites: np.ndarray, bodies: Bodies) -> np.ndarray:
         """Normal force (sites,) N that each site's volume felt in the last step.
@@ -422,7 +410,7 @@ class BulletWorld:
             matrix = np.zeros(9)
             mujoco.mju_quat2Mat(matrix, multiply(np, bodies.quat[body], model.site_quat[site]))
             for uid, link in self._shape_bodies.get(body, ()):
-                for contact in pb.getContactPoints(bodyA=uid, linkIndexA=link, physicsClientId=self.client):
+                for contact in pb.getContactPoints(bodyA=uid, linkIndexA=link):
                     if contact[9] <= GAP:
                         continue
                     middle, outwards = (np.array(contact[5]) + contact[6]) / 2, -np.array(contact[7])

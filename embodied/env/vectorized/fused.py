@@ -174,11 +174,6 @@ class FusedSimulator:
     ) -> tuple[dict[str, Array], RolloutData]:
         """Act and step once for each row of standard normal `noise` (T, N, A), all in one program.
 
-        Args:
-            observation: Present observations of the environments.
-            actor: The policy that acts.
-            noise: For the actor's exploration.
-
         Returns:
             The observation after the last step, and what the steps brought.
         """

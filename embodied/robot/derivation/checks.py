@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import mujoco
 import numpy as np
 
 from embodied.errors import listing
 from embodied.robot.derivation import forms
+from embodied.robot.derivation.joints import Joint
 from embodied.robot.derivation.pose import limits
-from embodied.robot.derivation.servos import LEGS, Servo, effort_of
+from embodied.robot.derivation.servos import LEGS, effort_of
 from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between
 
 NAMED = 6  # joints in a line
@@ -18,39 +17,13 @@ DEEP = 0.005  # m that shapes may be inside each other
 POSES = 64  # of an arm, drawn inside its limits, in which its joints are to hold it
 
 
-class Actuated(Protocol):
-    """A joint as `embodied.robot.Joint` describes it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def slides(self) -> bool: ...
-    @property
-    def drive(self) -> str: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def home(self) -> float: ...
-    @property
-    def servo(self) -> Servo: ...
-
-
 def checked(
-    tree: Tree,
-    data: mujoco.MjData,
-    joints: tuple[Actuated, ...],
-    legs: tuple[Limb, ...],
-    torques: np.ndarray | None,
+    tree: Tree, data: mujoco.MjData, joints: tuple[Joint, ...], legs: tuple[Limb, ...], torques: np.ndarray | None
 ) -> list[str]:
     """Warnings.
 
     Args:
-        tree: The robot.
         data: In its home pose.
-        joints: In the order of actions.
-        legs: Of a legged robot.
         torques: (n,) N m or N that hold it where it stands; None: its base is fixed.
     """
     notes = []
@@ -81,7 +54,7 @@ def _overlaps(tree: Tree, data: mujoco.MjData) -> list[str]:
     return [f"in the home pose {names} are {-1000 * worst:.0f} mm inside each other"]
 
 
-def _too_weak_to_hold(tree: Tree, joints: tuple[Actuated, ...]) -> list[str]:
+def _too_weak_to_hold(tree: Tree, joints: tuple[Joint, ...]) -> list[str]:
     """Joints that cannot hold what they carry in some pose inside the limits."""
     model, data = tree.model, mujoco.MjData(tree.model)
     numbers = tuple(int(model.joint(joint.name).id) for joint in joints)
@@ -101,7 +74,7 @@ def _too_weak_to_hold(tree: Tree, joints: tuple[Actuated, ...]) -> list[str]:
     return _too_weak(joints, taken, "hold what they carry in every pose")
 
 
-def _too_weak(joints: tuple[Actuated, ...], taken: dict[str, float], what: str) -> list[str]:
+def _too_weak(joints: tuple[Joint, ...], taken: dict[str, float], what: str) -> list[str]:
     """A line about the joints of which more torque (N m) or force (N) is taken than they give."""
     weak = [
         f"{joint.name} ({joint.servo.effort:.3g}, takes {taken[joint.name]:.3g})"

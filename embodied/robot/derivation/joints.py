@@ -42,24 +42,24 @@ class Joint:
 def followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
     """Joints that are not moved by themselves: URDF's mimics; MJCF's equalities of two joints, and joints that no
     actuator drives where others are driven."""
-    copies = {
-        model.joint(int(model.eq_obj1id[index])).name
-        for index in range(model.neq)
-        if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and int(model.eq_obj2id[index]) >= 0
-    }
     driven = driven_joints(model)
     passive = {model.joint(joint).name for joint in range(model.njnt)} - driven if driven else set()
-    return copies | passive | set(file.mimics)
+    return {copy for copy, _ in _copies(model)} | passive | set(file.mimics)
 
 
 def leaders(model: mujoco.MjModel, file: ModelFile) -> set[str]:
     """Joints that others copy."""
-    copied = {
-        model.joint(int(model.eq_obj2id[index])).name
+    return {copied for _, copied in _copies(model)} | {leader for leader, _, _ in file.mimics.values()}
+
+
+def _copies(model: mujoco.MjModel) -> list[tuple[str, str]]:
+    """Of each equality of two joints the one that copies, and the one that is copied."""
+    pairs = [
+        (int(model.eq_obj1id[index]), int(model.eq_obj2id[index]))
         for index in range(model.neq)
-        if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and int(model.eq_obj2id[index]) >= 0
-    }
-    return copied | {leader for leader, _, _ in file.mimics.values()}
+        if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT)
+    ]
+    return [(model.joint(copy).name, model.joint(copied).name) for copy, copied in pairs if copied >= 0]
 
 
 def joints_of(

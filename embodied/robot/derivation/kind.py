@@ -12,7 +12,7 @@ from embodied.robot.derivation import forms
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile
 from embodied.robot.rotors import has_rotors
-from embodied.robot.tree import Tree
+from embodied.robot.tree import Tree, is_below
 
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
@@ -28,6 +28,9 @@ class Kind(StrEnum):
     MULTIROTOR = "multirotor"
 
 
+ARTICLES = {Kind.LEGGED: "a legged robot", Kind.ARM: "an arm", Kind.HAND: "a hand", Kind.MULTIROTOR: "a multirotor"}
+
+
 def root_of(path: Path, model: mujoco.MjModel, said: Description) -> int:
     """The base: the body that was named, else the only one in the world that carries joints or floats."""
     if said.trunk is not None:
@@ -36,7 +39,7 @@ def root_of(path: Path, model: mujoco.MjModel, said: Description) -> int:
             raise UnknownNameError(f"body in {path} (key trunk)", said.trunk, names)
         return int(model.body(said.trunk).id)
     tops = [body for body in range(1, model.nbody) if int(model.body_parentid[body]) == 0]
-    moving = [top for top in tops if any(_carries(model, top, joint) for joint in range(model.njnt))]
+    moving = [top for top in tops if any(is_below(model, int(body), top) for body in model.jnt_bodyid)]
     if len(moving) == 1:
         return moving[0]
     if not moving and len(tops) == 1:
@@ -45,13 +48,6 @@ def root_of(path: Path, model: mujoco.MjModel, said: Description) -> int:
         raise ModelError(f"{path}: 0 bodies in the world move (none): a scene, or a part that another file includes")
     names = ", ".join(model.body(body).name or f"#{body}" for body in moving)
     raise ModelError(f"{path}: {len(moving)} bodies in the world move ({names}); say which by trunk in {NAME}")
-
-
-def _carries(model: mujoco.MjModel, top: int, joint: int) -> bool:
-    body = int(model.jnt_bodyid[joint])
-    while int(model.body_parentid[body]) != 0:
-        body = int(model.body_parentid[body])
-    return body == top
 
 
 def floats(model: mujoco.MjModel, root: int) -> bool:

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from embodied.robot.derivation.chain import Chain, least_squares
-from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between, sole
+from embodied.robot.tree import NEIGHBOURS, Limb, Tree, ancestors, joints_between, sole
 
 BEND = {4: 0.8, 2: 0.97}  # number of legs -> height of the hip over the foot, of the leg's whole length
 NEUTRAL = 0.05  # of a leg's length: weight of a radian away from the neutral angle; and
@@ -105,15 +105,9 @@ def _depth(tree: Tree, data: mujoco.MjData, pose: np.ndarray, bodies: set[int]) 
     for contact in data.contact:
         first, second = (int(model.geom_bodyid[geom]) for geom in contact.geom)
         apart = first and second and joints_between(model, first, second) > NEIGHBOURS
-        if apart and (_hangs(model, first, bodies) or _hangs(model, second, bodies)):
+        if apart and not bodies.isdisjoint(ancestors(model, first) + ancestors(model, second)):
             deepest = max(deepest, -float(contact.dist))
     return deepest
-
-
-def _hangs(model: mujoco.MjModel, body: int, bodies: set[int]) -> bool:
-    while body and body not in bodies:
-        body = int(model.body_parentid[body])
-    return body in bodies
 
 
 def place(model: mujoco.MjModel, data: mujoco.MjData, joints: tuple[int, ...], angles: np.ndarray) -> None:
@@ -153,9 +147,7 @@ class _Reach:
         """`neutral`: (n,) rad or m of all the tree's joints, as they stand in `data`."""
         model = self.model = tree.model
         self.body, self.point = carrier(model, tip)
-        above = {self.body}
-        while (body := int(model.body_parentid[min(above)])) > 0:
-            above.add(body)
+        above = ancestors(model, self.body)
         self.joints = tuple(sorted(joint for joint in tree.joints if int(model.jnt_bodyid[joint]) in above))
         self.low, self.high = limits(model, self.joints)
         self.low, self.high = np.maximum(self.low, -np.pi), np.minimum(self.high, np.pi)

@@ -20,10 +20,6 @@ def collada_triangles(name: str, text: bytes) -> np.ndarray:
 
     The file's up axis is left alone, as ROS' viewers and Gazebo do: models are made for them.
 
-    Args:
-        name: The file, for messages.
-        text: Its content.
-
     Raises:
         ModelError: it is no Collada, or has no triangles.
     """

@@ -12,6 +12,7 @@ from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.transform import Rotation
 
 from embodied.robot.files.mjcf import compiled
+from embodied.robot.tree import ancestors, mesh_vertices
 
 SLANTED = 0.7  # of what stands out along the file's axes, below which the principal axes are taken
 SOLE = 5  # joints of a limb at whose end a flat foot or a hand is: a box
@@ -58,28 +59,18 @@ def fit_solids(path: Path, spec: mujoco.MjSpec) -> None:
 def _is_sole(model: mujoco.MjModel, body: int, carriers: set[int]) -> bool:
     """Whether a body ends a limb of many joints; `carriers` are the bodies that joints move."""
     above, last = 0, 0
-    for carrier in _ancestors(model, body):
+    for carrier in ancestors(model, body):
         if carrier in carriers:
             above, last = above + int(model.body_jntnum[carrier]), last or carrier
-    return above >= SOLE and not any(last in _ancestors(model, carrier)[1:] for carrier in carriers)
-
-
-def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    """A body and its ancestors, up to the world."""
-    found = []
-    while body:
-        found.append(body)
-        body = int(model.body_parentid[body])
-    return found
+    return above >= SOLE and not any(last in ancestors(model, carrier)[1:] for carrier in carriers)
 
 
 def _replace(geom: mujoco.MjsGeom, model: mujoco.MjModel, is_sole: bool) -> None:
     """Turn a geom of a mesh into the solid that fits it."""
     number, mesh = geom.id, int(model.geom_dataid[geom.id])
-    first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     pose = Rotation.from_quat(model.geom_quat[number], scalar_first=True)
     axes = Rotation.from_quat(model.mesh_quat[mesh], scalar_first=True).inv()  # the file's own, in the geom's frame
-    points = model.mesh_vert[first : first + count].astype(float)
+    points = mesh_vertices(model, mesh).astype(float)
     solid = _box(points, axes.as_matrix()) if is_sole else fitted(points, axes.as_matrix())
     geom.type = solid.kind
     geom.size = np.pad(np.array(solid.size), (0, 3 - len(solid.size)))

@@ -34,10 +34,6 @@ def find_mesh(model: Path, name: str) -> Path | None:
     A relative path is one from the model's folder. `package://NAME/REST` is looked for in the folders above the model:
     REST in one that is called NAME, then NAME/REST and REST below each. Nothing is found outside of the package (for
     relative paths: outside of the folder that holds the model's), nor what has another suffix than a mesh.
-
-    Args:
-        model: The model file.
-        name: As it stands in the model.
     """
     home = model.resolve().parent
     above = [home, *home.parents][: ABOVE + 1]
@@ -87,7 +83,6 @@ def readable_mesh(path: Path, turned: bool = False) -> Path:
     Copied are Collada, STL in text, and STL of more faces than MuJoCo takes.
 
     Args:
-        path: The mesh.
         turned: Whether Collada is turned from y up to z up.
 
     Raises:

@@ -20,10 +20,7 @@ def refuse_outside(path: Path, root: ElementTree.Element, home: Path, depth: int
     """Refuse files and folders outside the folder that holds the model's, in what it includes too.
 
     Args:
-        path: The file.
-        root: Its content.
         home: The model's folder, from which MuJoCo reads all of them.
-        depth: Of inclusion.
     """
     if depth > DEEPEST:
         raise ModelError(f"{path}: files that include files, more than {DEEPEST} deep")

@@ -43,7 +43,6 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     """Parse an MJCF or URDF file.
 
     Args:
-        path: The file.
         collision: Collision shapes of a URDF's meshes that collide: primitives that hold them, or the meshes' hulls.
 
     Raises:

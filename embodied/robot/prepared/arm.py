@@ -15,8 +15,9 @@ from embodied.robot.description import NAME
 from embodied.robot.files import compiled
 from embodied.robot.option import by_file
 from embodied.robot.prepared.gripper import Gripper, corners_of, follow, gripper_of
-from embodied.robot.prepared.legged import ARTICLES, bare_spec, drive, meet_surroundings
-from embodied.robot.robot import Kind, Robot
+from embodied.robot.prepared.legged import bare_spec, drive, meet_surroundings
+from embodied.robot.robot import Kind, Robot, require_kind
+from embodied.robot.tree import ancestors, posed
 
 HULL = 32  # vertices of the convex hull of a mesh that collides
 SPEED = 2.0  # rad/s (m/s: a tenth), the most that tasks command of a joint; Franka's Panda: 2.2, UR5: 3.1
@@ -27,7 +28,6 @@ RUBBER = (1.0, 0.005, 0.0001)  # sliding, torsional (m), rolling (m) friction of
 FIRM = (0.015, 1.0, 0.95, 0.99, 0.001)  # solref and solimp of their contacts; assets/robots/panda/panda.xml
 PAD = 0.05  # m around the middle between the fingertips in which contacts count as the pads'
 HAND_ABOVE_TCP = 0.045  # m, of the sensor `hand_pos`; as in assets/robots/panda/panda.xml
-ARTICLE = ARTICLES | {Kind.LEGGED: "a legged robot"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +93,7 @@ arm_of = by_file(arm_model)
 
 
 def _rewritten(robot: Robot) -> ArmModel:
-    if robot.kind is not Kind.ARM or robot.tip is None:
-        raise ModelError(f"{robot.file} is understood as {ARTICLE[robot.kind]}; expected an arm (key kind in {NAME})")
+    require_kind(robot, Kind.ARM)
     joints = _chain(robot)
     gripper = gripper_of(robot, [joint.name for joint in robot.joints if joint not in joints])
     spec = bare_spec(robot)
@@ -114,10 +113,7 @@ def _chain(robot: Robot) -> tuple[Joint, ...]:
     """The joints that move the tip, in the order of actions."""
     model = robot.model
     body, _ = carrier(model, robot.tip or "")
-    above = set()
-    while body > 0:
-        above.add(body)
-        body = int(model.body_parentid[body])
+    above = ancestors(model, body)
     chain = tuple(joint for joint in robot.joints if int(model.joint(joint.name).bodyid[0]) in above)
     names = {joint.name for joint in chain}
     for joint in range(model.njnt):
@@ -181,9 +177,7 @@ def _sense_pad(
 ) -> None:
     """Sensors of the contact force on a finger within `PAD` of where the gripper grasps, and of that place."""
     kinds, objects = mujoco.mjtSensor, mujoco.mjtObj
-    data = mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(robot.model, data)
+    data = posed(robot.model, robot.home)
     hand, body = data.body(carrying.name), data.body(finger)
     point = body.xmat.reshape(3, 3).T @ (hand.xpos + hand.xmat.reshape(3, 3) @ tcp - body.xpos)
     spec.body(finger).add_site(name=name, pos=point, size=[PAD] * 3, group=4)
@@ -193,9 +187,7 @@ def _sense_pad(
 
 def _stand(spec: mujoco.MjSpec, robot: Robot) -> None:
     """Put the base where its lowest shape, or its frame if it has none, is on z = 0."""
-    model, data = robot.model, mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(model, data)
+    model, data = robot.model, posed(robot.model, robot.home)
     root = int(model.body(robot.trunk).id)
     fixed = [body for body in range(model.nbody) if int(model.body_weldid[body]) == int(model.body_weldid[root])]
     points = [corners_of(model, data, geom) for geom in range(model.ngeom) if int(model.geom_bodyid[geom]) in fixed]

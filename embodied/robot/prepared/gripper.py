@@ -9,6 +9,7 @@ import numpy as np
 
 from embodied.robot.derivation.pose import carrier
 from embodied.robot.robot import Robot
+from embodied.robot.tree import mesh_vertices
 
 DEPTH = 0.01  # m behind the fingertips where a gripper grasps
 TIPS = 0.02  # m: what lies no further behind the end of a finger is its tip
@@ -43,7 +44,7 @@ def gripper_of(robot: Robot, actuated: list[str]) -> Gripper | None:
     if (pair := _pair(low, high)) is None:
         return None
     left, right = pair
-    apart = [_gap(ends, left, right) for ends in (low, high)]
+    apart = [float(np.linalg.norm(ends[left].mean(0) - ends[right].mean(0))) for ends in (low, high)]
     is_high = apart[1] > apart[0]
     ranges = {joint.name: (joint.low, joint.high) for joint in robot.joints}
     opened = tuple(ranges[name][int(is_high)] for name in actuated)
@@ -120,11 +121,6 @@ def _pair(low: dict[int, np.ndarray], high: dict[int, np.ndarray]) -> tuple[int,
     return best if np.linalg.norm(moved[best[0]]) > 1e-6 else (best[1], best[0])
 
 
-def _gap(ends: dict[int, np.ndarray], left: int, right: int) -> float:
-    """m between the middles of two bodies."""
-    return float(np.linalg.norm(ends[left].mean(0) - ends[right].mean(0)))
-
-
 def _snapped(direction: np.ndarray) -> np.ndarray:
     """(3,) a unit vector along a direction, or the axis that it nearly is."""
     direction = direction / np.linalg.norm(direction)
@@ -138,9 +134,7 @@ def corners_of(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> np.ndar
     if kind == int(mujoco.mjtGeom.mjGEOM_PLANE):
         return np.zeros((0, 3))
     if kind == int(mujoco.mjtGeom.mjGEOM_MESH):
-        mesh = int(model.geom_dataid[geom])
-        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
-        local = model.mesh_vert[first : first + count]
+        local = mesh_vertices(model, int(model.geom_dataid[geom]))
     else:
         signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
         local = model.geom_aabb[geom, :3] + signs * model.geom_aabb[geom, 3:]

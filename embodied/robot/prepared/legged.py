@@ -16,17 +16,23 @@ from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
 from embodied.robot.prepared.roles import Role, roles
 from embodied.robot.prepared.stance import settled_targets
-from embodied.robot.robot import Kind, Robot
-from embodied.robot.tree import is_below, lowest_point
+from embodied.robot.robot import Kind, Robot, require_kind
+from embodied.robot.rotors import GRAVITY as GRAVITY
+from embodied.robot.tree import is_below, lowest_point, posed
 
-GRAVITY = 9.81  # m/s^2
 HIDDEN = 4  # group of shapes and sites that no picture shows
 # A biped with such ankles balances by stepping (unitree_rl_gym's G1: 40 N m/rad and 2 N m s/rad at 0.78 m and 33 kg).
 SOFT = 0.16  # of weight times height: N m/rad
 SOFT_LAG = 0.177  # of the root of height over gravity: s, their damping over their stiffness (G1: 0.05 s)
 DIGITS = 6  # behind the point, of a foot's radius in m
-FOOT_SENSORS = ("pos", "linvel_w", "touch")
-"""Sensors of each foot, below its name."""
+FOOT_SENSORS = {
+    "pos": mujoco.mjtSensor.mjSENS_FRAMEPOS,
+    "linvel_w": mujoco.mjtSensor.mjSENS_FRAMELINVEL,
+    "touch": mujoco.mjtSensor.mjSENS_TOUCH,
+}
+"""Sensors of each foot, below its name, and their kinds."""
+SOLE_SENSORS = FOOT_SENSORS | {"upvector": mujoco.mjtSensor.mjSENS_FRAMEZAXIS}
+"""Those of a biped's."""
 TRUNK_SENSORS = {
     "gyro": (mujoco.mjtSensor.mjSENS_GYRO, True),
     "accelerometer": (mujoco.mjtSensor.mjSENS_ACCELEROMETER, True),
@@ -38,7 +44,6 @@ TRUNK_SENSORS = {
     "angvel_w": (mujoco.mjtSensor.mjSENS_FRAMEANGVEL, False),
 }
 """Sensor -> its kind, and whether it is of the site `imu`; else of the trunk."""
-ARTICLES = {Kind.ARM: "an arm", Kind.HAND: "a hand", Kind.MULTIROTOR: "a multirotor"}
 TRACK = (0.685, 0.635, 0.241, 0.266)  # wxyz, of the camera that follows: as Go1's, from ahead and the right
 
 
@@ -110,10 +115,7 @@ def legged_model(robot: Robot) -> LeggedModel:
     Raises:
         ModelError: it has no legs, its base is fixed, or its servos do not hold it upright.
     """
-    if robot.kind is not Kind.LEGGED:
-        raise ModelError(
-            f"{robot.file} is understood as {ARTICLES[robot.kind]}; expected a legged robot (key kind in {NAME})"
-        )
+    require_kind(robot, Kind.LEGGED)
     if not robot.free:
         raise ModelError(f'{robot.file}: its base is fixed, and it cannot walk; say base = "free" in {NAME}')
     feet = _complete(robot)
@@ -134,7 +136,7 @@ def _complete(robot: Robot) -> tuple[str, ...] | None:
     felt = [site for site in map(model.site, range(model.nsite)) if f"{site.name}_touch" in sensors]
     sites = {model.body(site.bodyid[0]).name: site.name for site in felt}
     feet = tuple(sites.get(foot, "") for foot in robot.feet)
-    of_feet = FOOT_SENSORS if len(feet) > 2 else (*FOOT_SENSORS, "upvector")
+    of_feet = FOOT_SENSORS if len(feet) > 2 else SOLE_SENSORS
     needed = {*TRUNK_SENSORS, *(f"{foot}_{sensor}" for foot in feet for sensor in of_feet)}
     needed |= {f"{joint.name}_torque" for joint in robot.joints}
     alone = not (model.nmesh or (model.geom_bodyid == 0).any() or robot.fixes)
@@ -156,9 +158,7 @@ def _has_servos(robot: Robot) -> bool:
 
 def _as_it_is(robot: Robot, feet: tuple[str, ...]) -> LeggedModel:
     """The file as it is."""
-    data = mujoco.MjData(robot.model)
-    data.qpos[:] = robot.model.key("home").qpos
-    mujoco.mj_kinematics(robot.model, data)
+    data = posed(robot.model, robot.model.key("home").qpos)
     places = np.array([data.site(foot).xpos for foot in feet])
     soles = [lowest_point(data, robot.model, (int(robot.model.body(foot).id),))[0] for foot in robot.feet]
     return LeggedModel(
@@ -197,7 +197,8 @@ def _rewritten(robot: Robot) -> LeggedModel:
         key.ctrl = settled_targets(robot, spec, qpos)
     _limit(spec, robot, key.ctrl)
     model = compiled(robot.file, spec)
-    feet = [_where(model, qpos, f"foot_{foot}") for foot in robot.feet]
+    data = posed(model, qpos)
+    feet = [data.site(f"foot_{foot}").xpos for foot in robot.feet]
     return LeggedModel(
         source=robot,
         xml=spec.to_xml(),
@@ -248,14 +249,6 @@ def _limit(spec: mujoco.MjSpec, robot: Robot, targets: np.ndarray) -> None:
             servo = spec.actuator(joint.name)
             servo.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
             servo.ctrlrange[:] = min(joint.low, target), max(joint.high, target)
-
-
-def _where(model: mujoco.MjModel, qpos: np.ndarray, site: str) -> np.ndarray:
-    """(3,) m, world frame."""
-    data = mujoco.MjData(model)
-    data.qpos[:] = qpos
-    mujoco.mj_kinematics(model, data)
-    return data.site(site).xpos.copy()
 
 
 def bare_spec(robot: Robot) -> mujoco.MjSpec:
@@ -310,9 +303,7 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
     for name, (kind, of_site) in TRUNK_SENSORS.items():
         of, where = (objects.mjOBJ_SITE, "imu") if of_site else (objects.mjOBJ_XBODY, robot.trunk)
         spec.add_sensor(name=name, type=kind, objtype=of, objname=where)
-    data = mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(robot.model, data)
+    data = posed(robot.model, robot.home)
     radii = []
     for name, point in zip(robot.feet, robot.foot_points, strict=True):
         body = robot.model.body(name).id
@@ -324,22 +315,10 @@ def _sense(spec: mujoco.MjSpec, robot: Robot) -> float:
         foot = f"foot_{name}"
         level = data.xquat[body] * [1, -1, -1, -1]  # the site's z axis is up in the home pose
         spec.body(name).add_site(name=foot, pos=local, quat=level, size=[reach, reach, reach], group=HIDDEN)
-        spec.add_sensor(name=f"{foot}_pos", type=kinds.mjSENS_FRAMEPOS, objtype=objects.mjOBJ_SITE, objname=foot)
-        spec.add_sensor(
-            name=f"{foot}_linvel_w", type=kinds.mjSENS_FRAMELINVEL, objtype=objects.mjOBJ_SITE, objname=foot
-        )
-        spec.add_sensor(name=f"{foot}_touch", type=kinds.mjSENS_TOUCH, objtype=objects.mjOBJ_SITE, objname=foot)
-        if len(robot.feet) == 2:
-            spec.add_sensor(
-                name=f"{foot}_upvector", type=kinds.mjSENS_FRAMEZAXIS, objtype=objects.mjOBJ_SITE, objname=foot
-            )
-    for joint in robot.joints:
-        spec.add_sensor(
-            name=f"{joint.name}_torque",
-            type=kinds.mjSENS_JOINTACTFRC,
-            objtype=objects.mjOBJ_JOINT,
-            objname=joint.name,
-        )
+        for name, kind in (FOOT_SENSORS if len(robot.feet) > 2 else SOLE_SENSORS).items():
+            spec.add_sensor(name=f"{foot}_{name}", type=kind, objtype=objects.mjOBJ_SITE, objname=foot)
+    for name in [joint.name for joint in robot.joints]:
+        spec.add_sensor(name=f"{name}_torque", type=kinds.mjSENS_JOINTACTFRC, objtype=objects.mjOBJ_JOINT, objname=name)
     return float(np.mean(radii))
 
 
@@ -396,9 +375,6 @@ def _placed(robot: Robot, model: mujoco.MjModel) -> np.ndarray:
     for joint in robot.joints:
         qpos[model.joint(joint.name).qposadr[0]] = joint.home
     qpos[:7] = robot.home[:7]
-    data = mujoco.MjData(model)
-    data.qpos[:] = qpos
-    mujoco.mj_kinematics(model, data)
     feet = tuple(int(model.body(foot).id) for foot in robot.feet)
-    qpos[2] -= lowest_point(data, model, feet)[0]
+    qpos[2] -= lowest_point(posed(model, qpos), model, feet)[0]
     return qpos

@@ -5,12 +5,11 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from embodied.errors import ModelError
-from embodied.robot.description import NAME
 from embodied.robot.files import compiled
 from embodied.robot.picture import shown_groups
-from embodied.robot.robot import Kind, Robot
+from embodied.robot.robot import Kind, Robot, require_kind
 from embodied.robot.rotors import Airframe
+from embodied.robot.tree import is_below, mesh_vertices, posed
 
 PROPELLER = 0.45  # of the distance to the nearest other rotor: radius of the disc that is drawn for a propeller
 DISC = (0.10, 0.12, 0.16, 0.25)  # RGBA
@@ -29,12 +28,9 @@ def prepare_multirotor(robot: Robot, name: str) -> str:
     Raises:
         ModelError: the robot is of another kind.
     """
+    require_kind(robot, Kind.MULTIROTOR)
     airframe = robot.airframe
-    if airframe is None:
-        articles = {Kind.LEGGED: "a legged robot", Kind.ARM: "an arm", Kind.HAND: "a hand"}
-        raise ModelError(
-            f"{robot.file} is understood as {articles[robot.kind]}; expected a multirotor (key kind in {NAME})"
-        )
+    assert airframe is not None
     spec = mujoco.MjSpec()
     spec.modelname = robot.file.stem
     body = spec.worldbody.add_body(name=name)
@@ -60,9 +56,7 @@ def reach(airframe: Airframe) -> float:
 
 def _shapes(spec: mujoco.MjSpec, body: mujoco.MjsBody, robot: Robot) -> None:
     """The robot's shapes where they are in the home pose, for the eye alone."""
-    model, data = robot.model, mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(model, data)
+    model, data = robot.model, posed(robot.model, robot.home)
     trunk = data.body(robot.trunk)
     turn = trunk.xmat.reshape(3, 3)
     assert robot.airframe is not None
@@ -70,7 +64,7 @@ def _shapes(spec: mujoco.MjSpec, body: mujoco.MjsBody, robot: Robot) -> None:
     shown = shown_groups(model)
     meshes: set[int] = set()
     for geom in range(model.ngeom):
-        if not shown[model.geom_group[geom]] or not _hangs_on(model, int(model.geom_bodyid[geom]), robot.trunk):
+        if not shown[model.geom_group[geom]] or not is_below(model, int(model.geom_bodyid[geom]), int(trunk.id)):
             continue
         quat = np.zeros(4)
         mujoco.mju_mat2Quat(quat, (turn.T @ data.geom_xmat[geom].reshape(3, 3)).ravel())
@@ -87,11 +81,10 @@ def _shapes(spec: mujoco.MjSpec, body: mujoco.MjsBody, robot: Robot) -> None:
 
 def _add_mesh(spec: mujoco.MjSpec, model: mujoco.MjModel, mesh: int) -> None:
     """A compiled mesh once more; as a shell, which needs no volume."""
-    first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
     spec.add_mesh(
         name=f"mesh{mesh}",
-        uservert=model.mesh_vert[first : first + count].ravel(),
+        uservert=mesh_vertices(model, mesh).ravel(),
         userface=model.mesh_face[face : face + faces].ravel(),
         inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
     )
@@ -101,12 +94,6 @@ def _colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
     """(4,) RGBA of a geom, or of its material."""
     material = int(model.geom_matid[geom])
     return model.geom_rgba[geom] if material < 0 else model.mat_rgba[material]
-
-
-def _hangs_on(model: mujoco.MjModel, body: int, trunk: str) -> bool:
-    while body > 0 and model.body(body).name != trunk:
-        body = int(model.body_parentid[body])
-    return body > 0
 
 
 def _discs(body: mujoco.MjsBody, airframe: Airframe) -> None:

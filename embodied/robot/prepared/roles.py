@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-import mujoco
 import numpy as np
 
 from embodied.robot.robot import Robot
-from embodied.robot.tree import is_below
+from embodied.robot.tree import is_below, posed
 
 ALONG = 0.7  # cosine of the angle to an axis within which a joint counts as turning about it
 ANKLE = 0.2  # of the base's height: leg joints lower than this are ankles
@@ -40,9 +39,7 @@ class Role(StrEnum):
 
 def roles(robot: Robot) -> tuple[Role, ...]:
     """The role of each of `robot.joints`."""
-    model, data = robot.model, mujoco.MjData(robot.model)
-    data.qpos[:] = robot.home
-    mujoco.mj_kinematics(model, data)
+    model, data = robot.model, posed(robot.model, robot.home)
     sole = min((float(point[2]) for point in robot.foot_points), default=0.0)
     feet = [int(model.body(foot).id) for foot in robot.feet]
     hips: set[int] = set()

@@ -23,7 +23,6 @@ def settled_targets(robot: Robot, spec: mujoco.MjSpec, qpos: np.ndarray) -> np.n
     Servos sag under the weight: targets are moved against the error that is left, a few times over.
 
     Args:
-        robot: The robot.
         spec: Its model with position servos, in the order of its joints; no floor.
         qpos: (nq,) the home pose.
 

@@ -11,15 +11,7 @@ import numpy as np
 from embodied.errors import ModelError
 from embodied.robot.description import NAME, Description, Vector
 from embodied.robot.rotors.places import Place, find_places
-from embodied.robot.rotors.rotor import (
-    DRAG_OF_MASS,
-    GRAVITY,
-    LAG,
-    THRUST_TO_WEIGHT,
-    TORQUE_OF_ARM,
-    Airframe,
-    Rotor,
-)
+from embodied.robot.rotors.rotor import DRAG_OF_MASS, GRAVITY, LAG, THRUST_TO_WEIGHT, TORQUE_OF_ARM, Airframe, Rotor
 from embodied.robot.rotors.urdf import Remarks
 from embodied.robot.tree import Tree
 
@@ -42,10 +34,8 @@ def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description
     """A multirotor's airframe, and a warning for all assumptions.
 
     Args:
-        path: The model file.
         tree: All joints, those of the rotors included.
         data: The home pose, after `mj_forward`.
-        said: The description, which overrides the file.
 
     Raises:
         ModelError: there are no rotors, their number is not that of what was said of them, or how they turn cannot be
@@ -154,11 +144,7 @@ def _thrusts(
 
 
 def _torques(
-    places: list[Place],
-    points: list[np.ndarray],
-    said: Description,
-    remarks: Remarks,
-    assumed: list[tuple[str, str]],
+    places: list[Place], points: list[np.ndarray], said: Description, remarks: Remarks, assumed: list[tuple[str, str]]
 ) -> list[float]:
     """m, torque per thrust of each rotor."""
     if said.torque_per_thrust is not None:

@@ -41,7 +41,6 @@ def open_dataset(
     """Open a dataset and check that it is complete and fits what a policy expects.
 
     Args:
-        folder: The dataset.
         cameras: Names of those that are needed; by default all that the dataset has. Others are not decoded.
         size: Width and height of images, pixels; None: any. So are the rest.
         fps: Hz.

@@ -41,7 +41,6 @@ class DatasetWriter:
         """Begin a dataset.
 
         Args:
-            folder: Where it will be.
             info: What its frames have in common.
             longest_video: s after which a new file begins.
 

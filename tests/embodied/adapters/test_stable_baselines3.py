@@ -15,7 +15,6 @@ pytest.importorskip("stable_baselines3")
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import VecMonitor
 
 from embodied.adapters.stable_baselines3 import SB3VecEnv
 
@@ -44,8 +43,8 @@ def test_infos_carry_what_stable_baselines_reads(core):
             np.testing.assert_array_equal(info["terminal_observation"], infos["final_obs"][index])
             assert info["TimeLimit.truncated"] is bool(truncated[index])
             assert info["is_success"] is bool(infos["final_info"]["success"][index])
-            assert info["episode"]["r"] == infos["final_info"]["episode"]["r"][index]
-            assert 1 <= info["episode"]["l"] <= MAX_STEPS
+            for key in ("r", "l"):  # which `test_gymnasium.py` compares with Gymnasium's own sums
+                assert info["episode"][key] == infos["final_info"]["episode"][key][index]
             limits.add(info["TimeLimit.truncated"])
     assert limits == {True, False}, "the drones should end both ways, or this test shows little"
 
@@ -59,29 +58,9 @@ def test_seed_holds_for_one_reset(core):
     assert not np.allclose(first, second)
 
 
-def test_episode_statistics_agree_with_stable_baselines_own(core):
-    env = SB3VecEnv(core)
-    assert env.env_is_wrapped(Monitor) == [True] * NUM_ENVS
-    with pytest.warns(UserWarning, match="already wrapped"):
-        monitor = VecMonitor(env)
-    monitor.reset()
-    ended = 0
-    for action in plan(2 * MAX_STEPS).numpy():
-        monitor.step_async(action)
-        *_, infos = env.step_wait()
-        env.step_wait, step_wait = lambda result=(*_, infos): result, env.step_wait
-        *_, monitored = monitor.step_wait()
-        env.step_wait = step_wait
-        for ours, theirs in zip(infos, monitored, strict=True):
-            if "episode" in ours:
-                ended += 1
-                assert ours["episode"]["l"] == theirs["episode"]["l"]
-                assert ours["episode"]["r"] == pytest.approx(theirs["episode"]["r"], rel=1e-4, abs=1e-4)
-    assert ended >= 2 * NUM_ENVS
-
-
 def test_attributes_and_methods_are_shared_by_all_environments(core):
     env = SB3VecEnv(core)
+    assert env.env_is_wrapped(Monitor) == [True] * NUM_ENVS
     assert env.get_attr("engine_name") == ["rigid"] * NUM_ENVS
     assert env.get_attr("render_mode", indices=[0, 2]) == [None, None]
     assert not env.has_attr("colour")

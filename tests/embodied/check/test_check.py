@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,163 +17,107 @@ from embodied.env.factory import make
 from embodied.env.registry import join_content
 from tests.kit.task_file import SOUND
 
-FAULTS = {
-    "dtype": (
-        "state keeps its structure",
-        "state's steps: post_step makes it float32 of shape (); expected int32 of shape (), as at reset",
-        """
+TOLD = '''
+== dtype: state keeps its structure
+-> state's steps: post_step makes it float32 of shape (); expected int32 of shape (), as at reset
     def post_step(self, world, state, action, key):
         return dataclasses.replace(state, steps=state.steps + 1.0)
-""",
-    ),
-    "structure": (
-        "state keeps its structure",
-        "state that process_action returns: it is a tuple of another structure",
-        """
+
+== structure: state keeps its structure
+-> state that process_action returns: it is a tuple of another structure
     def process_action(self, world, state, action, key):
         return action, (state.goal, state.steps)
-""",
-    ),
-    "joints": (
-        "state keeps its structure",
-        "reset's qpos: its shape is (2,); expected (1,), as the model has it",
-        """
+
+== joints: state keeps its structure
+-> reset's qpos: its shape is (2,); expected (1,), as the model has it
     def reset(self, key):
         return dataclasses.replace(super().reset(key), qpos=jnp.zeros(2))
-""",
-    ),
-    "no policy": (
-        "state keeps its structure",
-        "observation: there are the groups robot; expected a group `policy`",
-        """
+
+== no policy: state keeps its structure
+-> observation: there are the groups robot; expected a group `policy`
     def observe(self, world, state, key):
         return {"robot": {"place": world.qpos}}
-""",
-    ),
-    "agent on no side": (
-        "every agent is on one side",
-        "team: sides: their agents are [0, 0]; expected each of the 1 agents once",
-        """
+
+== agent on no side: every agent is on one side
+-> team: sides: their agents are [0, 0]; expected each of the 1 agents once
     from embodied.core.facets import Team
 
     team = Team(1, {"red": (0,), "blue": (0,)})
-""",
-    ),
-    "keypoint that is no place": (
-        "keypoints are places",
-        "keypoint 'ball': its shape is (1,); expected (3,), m in the world frame",
-        """
+
+== keypoint that is no place: keypoints are places
+-> keypoint 'ball': its shape is (1,); expected (3,), m in the world frame
     from embodied.core.facets import Pictures
 
     pictures = Pictures(keypoints=lambda world, state: {"ball": world.qpos[:1]})
-""",
-    ),
-    "command of no field": (
-        "commands are fields of the state",
-        "commands: 'gaol': the state has no such field; expected one of ",
-        """
+
+== command of no field: commands are fields of the state
+-> commands: 'gaol': the state has no such field; expected one of
     from embodied.core.facets import Operator
 
     operator = Operator({"gaol": "m"})
-""",
-    ),
-    "command range of no field": (
-        "commands are fields of the state",
-        "ranges: 'gaol': the state has no such field; expected one of ",
-        """
+
+== command range of no field: commands are fields of the state
+-> ranges: 'gaol': the state has no such field; expected one of
     from embodied.core.facets import CommandRange, Operator
 
     operator = Operator(ranges=(CommandRange("x", "m", 0.0, 1.0, "gaol"),))
-""",
-    ),
-    "mirror without a term": (
-        "a mirror shows every observed term",
-        "mirror: observed term 'policy/speed' has no mirror image",
-        """
+
+== mirror without a term: a mirror shows every observed term
+-> mirror: observed term 'policy/speed' has no mirror image
     from embodied.math.symmetry import Mirror, unchanged
     mirror = Mirror(unchanged(1), {"place": unchanged(1)})
-""",
-    ),
-    "command measured in other numbers": (
-        "commands are fields of the state",
-        "measured: its shape is (2,); expected (0,)",
-        """
+
+== command measured in other numbers: commands are fields of the state
+-> measured: its shape is (2,); expected (0,)
     from embodied.core.facets import Operator
 
     operator = Operator(measured=lambda world, state: jnp.zeros(2))
-""",
-    ),
-    "too many setpoints": (
-        "commands are fields of the state",
-        "setpoints: there are 2 names; expected 1, as process_action gives",
-        """
+
+== too many setpoints: commands are fields of the state
+-> setpoints: there are 2 names; expected 1, as process_action gives
     from embodied.core.facets import Operator
 
     operator = Operator(setpoints=("speed, m/s", "turn, rad/s"))
-""",
-    ),
-    "reward without weight": (
-        "reward terms are the weighted ones",
-        "reward term 'effort': it has no weight; expected one of near",
-        """
+
+== reward without weight: reward terms are the weighted ones
+-> reward term 'effort': it has no weight; expected one of near
     def rewards(self, world, state, action):
         return {**super().rewards(world, state, action), "effort": jnp.sum(action**2)}
-""",
-    ),
-    "weight without reward": (
-        "reward terms are the weighted ones",
-        "weight of 'effort': no reward term has its name",
-        """
+
+== weight without reward: reward terms are the weighted ones
+-> weight of 'effort': no reward term has its name
     reward_weights = {"near": 1.0, "effort": -0.1}
-""",
-    ),
-    "reward of a vector": (
-        "reward terms are the weighted ones",
-        "reward term 'near': its shape is (1,); expected ()",
-        """
+
+== reward of a vector: reward terms are the weighted ones
+-> reward term 'near': its shape is (1,); expected ()
     def rewards(self, world, state, action):
         return {"near": world.qpos}
-""",
-    ),
-    "outcome": (
-        "outcomes are flags",
-        "success: it is float32 of shape (); expected bool of shape ()",
-        """
+
+== outcome: outcomes are flags
+-> success: it is float32 of shape (); expected bool of shape ()
     def outcome(self, world, state):
         return Outcome(jnp.exp(-jnp.abs(world.qpos[0])), jnp.zeros((), bool))
-""",
-    ),
-    "numpy": (
-        "functions are pure",
-        "reset: it is another function each time it is traced",
-        """
+
+== numpy: functions are pure
+-> reset: it is another function each time it is traced
     def reset(self, key):
         start = super().reset(key)
         return dataclasses.replace(start, qpos=start.qpos + np.random.rand())
-""",
-    ),
-    "clock": (
-        "functions are pure",
-        "observe: it is another function each time it is traced",
-        """
+
+== clock: functions are pure
+-> observe: it is another function each time it is traced
     def observe(self, world, state, key):
         policy = super().observe(world, state, key)["policy"]
         return {"policy": {**policy, "speed": world.qvel + time.time_ns() % 1_000_003}}
-""",
-    ),
-    "keeps": (
-        "functions are pure",
-        "self.last: a hook keeps a traced number in it; expected that number in the task's state",
-        """
+
+== keeps: functions are pure
+-> self.last: a hook keeps a traced number in it; expected that number in the task's state
     def process_action(self, world, state, action, key):
         self.last = action
         return action, state
-""",
-    ),
-    "counts": (
-        "functions are pure",
-        "self.count: a hook writes to it",
-        """
+
+== counts: functions are pure
+-> self.count: a hook writes to it
     count = 0
 
     def __init__(self, config=None, **changes):
@@ -182,92 +127,62 @@ FAULTS = {
     def metrics(self, world, state):
         self.count += 1
         return {}
-""",
-    ),
-    "variation": (
-        "variations are real",
-        "variation 'lag': the state has no field 'lag'; expected one of ",
-        """
+
+== variation: variations are real
+-> variation 'lag': the state has no field 'lag'; expected one of
     def declared_terms(self):
         return (Term("lag", "the motor is late", state_field="lag", no_range="unknown"),)
-""",
-    ),
-    "variation without a range": (
-        "variations are real",
-        "variation 'wind': it states no range; expected its `ranges`, or in `no_range` why it has none",
-        """
+
+== variation without a range: variations are real
+-> variation 'wind': it states no range; expected its `ranges`, or in `no_range` why it has none
     def declared_terms(self):
         return (Term("wind", "it blows", optional=False),)
-""",
-    ),
-    "options": (
-        "options survive the way to a file and back",
-        "options Options: they cannot be kept as JSON",
-        """
+
+== options: options survive the way to a file and back
+-> options Options: they cannot be kept as JSON
     @dataclasses.dataclass(frozen=True)
     class Options(TaskConfig):
         goals: frozenset = frozenset({1})
-        \"\"\"Goals.\"\"\"
+        """Goals."""
 
     config_type = Options
-""",
-    ),
-    "not finite": (
-        "everything is finite float32 of the announced shapes",
-        "observation policy/speed: it is not finite",
-        """
+
+== not finite: everything is finite float32 of the announced shapes
+-> observation policy/speed: it is not finite
     def observe(self, world, state, key):
         policy = super().observe(world, state, key)["policy"]
         return {"policy": {**policy, "speed": jnp.log(jnp.zeros(1))}}
-""",
-    ),
-    "constant": (
-        "every term of every observation varies",
-        "observation policy/mass: it is constant, [1.], in 8 environments over 40 steps",
-        """
+
+== constant: every term of every observation varies
+-> observation policy/mass: it is constant, [1.], in 8 environments over 40 steps
     def observe(self, world, state, key):
-        \"\"\"`policy`: mass (1) kg.\"\"\"
+        """`policy`: mass (1) kg."""
         return {"policy": {**super().observe(world, state, key)["policy"], "mass": jnp.ones(1)}}
-""",
-    ),
-    "host randomness": (
-        "a seed decides everything",
-        "a run: two runs with seed 3 differ from step 0 on",
-        """
+
+== host randomness: a seed decides everything
+-> a run: two runs with seed 3 differ from step 0 on
     def observe(self, world, state, key):
         draw = lambda _: np.random.rand(1).astype(np.float32)
         noise = jax.pure_callback(draw, jax.ShapeDtypeStruct((1,), jnp.float32), world.time, vmap_method="sequential")
         return {"policy": {**super().observe(world, state, key)["policy"], "speed": world.qvel + noise}}
-""",
-    ),
-    "one start": (
-        "starts are random across environments",
-        "the first observation of `policy`: 8 environments have 1 different ones; expected another one in each",
-        """
+
+== one start: starts are random across environments
+-> the first observation of `policy`: 8 environments have 1 different ones; expected another one in each
     def reset(self, key):
         return ResetState(jnp.ones(1), jnp.zeros(1), State(jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.ones(())))
-""",
-    ),
-    "solved and failed": (
-        "success is not failure",
-        "was solved and failed at once; expected success to exclude failure",
-        """
+
+== solved and failed: success is not failure
+-> was solved and failed at once; expected success to exclude failure
     def outcome(self, world, state):
         return Outcome(world.qpos[0] > 0, world.qpos[0] > 0)
-""",
-    ),
-    "repeats": (
-        "an episode that follows begins afresh",
-        "episodes that follow: they begin exactly as those before",
-        """
+
+== repeats: an episode that follows begins afresh
+-> episodes that follow: they begin exactly as those before
     def restart(self, key, state):
         return ResetState(state.start[None], jnp.zeros(1), dataclasses.replace(state, steps=jnp.zeros((), jnp.int32)))
-""",
-    ),
-    "instances": (
-        "a batch is so many single environments",
-        "environment 0: alone it observes other numbers at step 0 than among 8",
-        """
+
+== instances: a batch is so many single environments
+-> environment 0: alone it observes other numbers at step 0 than among 8
     made = []
 
     def __init__(self, config=None, **changes):
@@ -278,12 +193,9 @@ FAULTS = {
     def reset(self, key):
         start = super().reset(key)
         return dataclasses.replace(start, qpos=start.qpos + self.number)
-""",
-    ),
-    "two models": (
-        "both models agree",
-        "body_mass: it differs in the model that is drawn",
-        """
+
+== two models: both models agree
+-> body_mass: it differs in the model that is drawn
     built = []
 
     def build_spec(self):
@@ -291,55 +203,45 @@ FAULTS = {
         self.built.append(spec)
         spec.geoms[0].mass = len(self.built)
         return spec
-""",
-    ),
-    "engine": (
-        "every listed engine builds",
-        "engine 'mujuco': there is none of that name",
-        """
+
+== engine: every listed engine builds
+-> engine 'mujuco': there is none of that name
     engines = ("mujoco", "mujuco")
-""",
-    ),
-    "camera": (
-        "the model has a camera",
-        "cameras: the model has none",
-        """
+
+== camera: the model has a camera
+-> cameras: the model has none
     def build_spec(self):
         spec = super().build_spec()
         spec.delete(spec.cameras[0])
         return spec
-""",
-    ),
-    "instruction": ("the task is said in words", "language: there is none", "\n    language = None\n"),
-    "undocumented term": (
-        "observations are documented",
-        "observation policy/height: the docstring of observe does not name it",
-        """
+
+== instruction: the task is said in words
+-> language: there is none
+    language = None
+
+== undocumented term: observations are documented
+-> observation policy/height: the docstring of observe does not name it
     def observe(self, world, state, key):
         return {"policy": {**super().observe(world, state, key)["policy"], "height": world.qpos}}
-""",
-    ),
-    "undocumented option": (
-        "options are documented",
-        "option Options.width: it has no docstring",
-        """
+
+== undocumented option: options are documented
+-> option Options.width: it has no docstring
     @dataclasses.dataclass(frozen=True)
     class Options(TaskConfig):
         width: float = 1.0
 
     config_type = Options
-""",
-    ),
-    "raises": (
-        "reward terms are the weighted ones",
-        "the task: it raised task.py, line 67, in rewards: KeyError: 'tip'; expected no exception",
-        """
+
+== raises: reward terms are the weighted ones
+-> the task: it raised task.py, line 67, in rewards: KeyError: 'tip'; expected no exception
     def rewards(self, world, state, action):
         return {"near": {}["tip"]}
-""",
-    ),
+'''
+"""Faults: the name of each and of the check that finds it, what is said, and what is wrong in the class."""
+FAULTS = {
+    name: (check, said, body)
+    for name, check, said, body in re.findall(r"^== (.+?): (.+)\n-> (.+)\n((?:(?!== ).*\n)*)", TOLD, re.MULTILINE)
 }
-"""Fault -> the check that finds it, what it says, and what is wrong in the class."""
 
 
 def findings(check: Check, name: str) -> list[str]:
@@ -352,7 +254,7 @@ def findings(check: Check, name: str) -> list[str]:
 def test_a_fault_is_found_and_named(fault: str, tmp_path: Path) -> None:
     name, said, body = FAULTS[fault]
     file = tmp_path / "task.py"
-    file.write_text(SOUND + "\n\nclass Faulty(Sound):" + '\n    """Push a mass. Success: there."""\n' + body)
+    file.write_text(SOUND + "\n\nclass Faulty(Sound):" + '\n    """Push a mass. Success: there."""\n\n' + body)
     (check,) = (check for check in CHECKS if check.name == name)
     assert said in "\n".join(findings(check, f"{file}:Faulty"))
 

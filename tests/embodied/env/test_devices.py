@@ -6,22 +6,18 @@ A second CPU device stands in for the GPU: it is JAX's default, and nothing of a
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import pytest
 import torch
 
 from embodied.env.vectorized import base
+from tests.kit.commands import interpreted
 from tests.kit.toy_tasks import Speck
 from tests.kit.worlds import toy_world
 
 pytestmark = pytest.mark.timeout(280)
 
-ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import json, sys
 import embodied, jax, torch
@@ -42,14 +38,7 @@ print(json.dumps({"rewards": rewards, "places": sorted(places)}))
 
 
 def ran(default: str, task: str, engine: str) -> dict[str, list[float]]:
-    variables = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, default, task, engine],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **variables},
-        timeout=250,
-    )
+    done = interpreted("-c", PROGRAM, default, task, engine, XLA_FLAGS="--xla_force_host_platform_device_count=2")
     assert done.returncode == 0, done.stderr[-1000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -72,63 +72,6 @@ def mju(name: str, size: int, *args: ArrayLike) -> np.ndarray:
     return np.array(results)
 
 
-# Group axioms.
-
-
-def test_product_has_identity_inverse_associativity_and_closure():
-    a, b, c = quats(0), quats(1), quats(2)
-
-    def products(a, b, c):
-        one, multiply, inverse = jnp.asarray(IDENTITY, a.dtype), rot.quat_multiply, rot.quat_conjugate
-        units = multiply(one, a), multiply(a, one)
-        ones = multiply(a, inverse(a)), multiply(inverse(a), a)
-        return units, ones, multiply(multiply(a, b), c), multiply(a, multiply(b, c))
-
-    units, ones, left, right = each(products, a, b, c)
-    for unit, one in zip(units, ones, strict=True):
-        close(unit, a)
-        close(one, np.broadcast_to(IDENTITY, a.shape))
-    close(left, right)
-    close(np.linalg.norm(left, axis=-1), np.ones(COUNT))
-
-
-def test_product_does_not_commute():
-    turn_x, turn_y = jnp.array([0.8, 0.6, 0.0, 0.0]), jnp.array([0.8, 0.0, 0.6, 0.0])
-    close(rot.quat_multiply(turn_x, turn_y), [0.64, 0.48, 0.48, 0.36])
-    close(rot.quat_multiply(turn_y, turn_x), [0.64, 0.48, 0.48, -0.36])
-
-
-def test_rotation_of_vectors_is_an_action():
-    a, b, v = quats(0), quats(1), vectors()
-
-    def actions(a, b, v):
-        rotate = rot.quat_rotate
-        back = rot.quat_rotate_inverse(a, rotate(a, v))
-        return rotate(rot.quat_multiply(a, b), v), rotate(a, rotate(b, v)), back, rotate(a, v), rotate(-a, v)
-
-    at_once, in_turn, back, turned, turned_by_negative = each(actions, a, b, v)
-    close(at_once, in_turn, 64)
-    close(back, v, 64)
-    close(turned, turned_by_negative)
-    close(np.linalg.norm(turned, axis=-1), np.linalg.norm(v, axis=-1), 64)
-
-
-def test_matrix_is_a_homomorphism_into_the_rotations():
-    a, b, v = quats(0), quats(1), vectors()
-    matrix_a, matrix_b = each(rot.matrix_from_quat, a), each(rot.matrix_from_quat, b)
-    product, rotated, up = each(
-        lambda a, b, v: (rot.matrix_from_quat(rot.quat_multiply(a, b)), rot.quat_rotate(a, v), rot.up_vector(a)),
-        a,
-        b,
-        v,
-    )
-    close(product, matrix_a @ matrix_b)
-    close(np.einsum("nij,nj->ni", matrix_a, v), rotated, 64)
-    close(matrix_a @ matrix_a.swapaxes(1, 2), np.broadcast_to(np.eye(3), (COUNT, 3, 3)))
-    close(np.linalg.det(matrix_a), np.ones(COUNT))
-    close(up, matrix_a[:, :, 2])
-
-
 def test_normalize_scales_to_unit_length():
     a = quats()
     close(each(rot.quat_normalize, a * np.linspace(0.01, 50.0, COUNT)[:, None]), a)
@@ -139,6 +82,7 @@ def test_normalize_scales_to_unit_length():
 
 
 def test_agrees_with_mujoco(precision):
+    """So products are associative, have inverses, and are those of matrices; a quaternion and its negative are one."""
     a, b, v = quats(0), quats(1), vectors()
     axis, angle = v / np.linalg.norm(v, axis=-1, keepdims=True), np.linspace(-7.0, 7.0, COUNT)
 
@@ -147,7 +91,10 @@ def test_agrees_with_mujoco(precision):
             rot.quat_multiply(a, b),
             rot.quat_conjugate(a),
             rot.quat_rotate(a, v),
+            rot.quat_rotate(-a, v),
+            rot.quat_rotate_inverse(a, v),
             rot.matrix_from_quat(a).reshape(9),
+            rot.up_vector(a),
             rot.quat_from_axis_angle(axis, angle),
             rot.quat_error(a, b),
             rot.rotation_vector_from_quat(a),
@@ -157,11 +104,15 @@ def test_agrees_with_mujoco(precision):
     integrated = a.copy()
     for quat, velocity in zip(integrated, v, strict=True):
         mujoco.mju_quatIntegrate(quat, velocity, 0.3)
+    inverse, turned, matrix = mju("mju_negQuat", 4, a), mju("mju_rotVecQuat", 3, v, a), mju("mju_quat2Mat", 9, a)
     expected = (
         mju("mju_mulQuat", 4, a, b),
-        mju("mju_negQuat", 4, a),
-        mju("mju_rotVecQuat", 3, v, a),
-        mju("mju_quat2Mat", 9, a),
+        inverse,
+        turned,
+        turned,
+        mju("mju_rotVecQuat", 3, v, inverse),
+        matrix,
+        matrix[:, 2::3],
         mju("mju_axisAngle2Quat", 4, axis, angle),
         mju("mju_subQuat", 3, b, a),
         mju("mju_quat2Vel", 3, a, np.ones(COUNT)),
@@ -169,6 +120,7 @@ def test_agrees_with_mujoco(precision):
     )
     for ours, theirs in zip(each(functions, a, b, v, axis, angle), expected, strict=True):
         close(ours, theirs, 64)
+        assert ours.dtype == jnp.zeros(()).dtype
 
 
 def test_quat_from_matrix_agrees_with_mujoco_and_inverts():
@@ -235,18 +187,6 @@ def test_exp_and_log_at_zero_and_at_half_a_turn():
     close(each(exp, np.zeros((3, 3))), np.broadcast_to(IDENTITY, (3, 4)))
     close(each(log, np.vstack([IDENTITY, -IDENTITY, half_turns])), np.vstack([np.zeros((2, 3)), np.pi * np.eye(3)]))
     close(np.abs(each(log, half_turns - 1e-20 * IDENTITY)), np.pi * np.eye(3))
-
-
-def test_exp_of_a_sum_about_one_axis_is_the_product():
-    axis = vectors()
-    product, total = each(
-        lambda v: (
-            rot.quat_multiply(rot.quat_from_rotation_vector(0.4 * v), rot.quat_from_rotation_vector(0.5 * v)),
-            rot.quat_from_rotation_vector(0.9 * v),
-        ),
-        axis,
-    )
-    close(product, total)
 
 
 def test_quat_from_matrix_at_half_turns_and_with_noise():
@@ -317,13 +257,6 @@ def test_integration_is_exact_and_keeps_unit_length():
     once, many = both(start)
     same_rotation(many, once, 512)
     close(jnp.linalg.norm(many), 1.0)
-
-
-def test_integration_turns_about_body_axes():
-    # The body's x axis points down, so a turn about it is a turn about the world's -z.
-    pitched = rot.quat_from_axis_angle(jnp.asarray(Y), 0.5 * np.pi)
-    expected = rot.quat_multiply(rot.quat_from_yaw(-0.2), pitched)
-    close(rot.quat_integrate(pitched, jnp.array([0.2, 0.0, 0.0]), 1.0), expected)
 
 
 def test_error_is_the_velocity_that_reaches_the_target():
@@ -428,30 +361,3 @@ def test_derivative_of_the_round_trip_is_the_identity(precision):
     vector = np.outer([1e-3, 0.015, 0.02, 0.5, 3.0], [0.6, 0.0, 0.8])
     jacobian = each(jax.jacfwd(lambda v: rot.rotation_vector_from_quat(rot.quat_from_rotation_vector(v))), vector)
     close(jacobian, np.broadcast_to(np.eye(3), jacobian.shape), 256)
-
-
-# Compilation.
-
-
-def test_jit_equals_eager_and_vmap_equals_loop():
-    def everything(a, b, v):
-        return {
-            "multiply": rot.quat_multiply(a, b),
-            "rotate": rot.quat_rotate(a, v),
-            "rotate_inverse": rot.quat_rotate_inverse(a, v),
-            "matrix": rot.matrix_from_quat(a),
-            "from_matrix": rot.quat_from_matrix(rot.matrix_from_quat(a)),
-            "log": rot.rotation_vector_from_quat(a),
-            "exp": rot.quat_from_rotation_vector(v),
-            "rpy": rot.rpy_from_quat(a),
-            "from_rpy": rot.quat_from_rpy(v),
-            "yaw": rot.yaw_from_quat(a),
-            "integrate": rot.quat_integrate(a, v, 0.01),
-            "slerp": rot.slerp(a, b, 0.3),
-        }
-
-    rows = [np.asarray(x[:2], np.float32) for x in (quats(0), quats(1), vectors())]
-    mapped = jax.jit(jax.vmap(everything))(*rows)
-    for name, value in everything(*(jnp.asarray(row[1]) for row in rows)).items():
-        assert value.dtype == jnp.float32, name
-        close(mapped[name][1], value)

@@ -4,16 +4,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.math.rotations import quat_rotate
-from embodied.math.symmetry import (
-    PLANAR,
-    PSEUDOVECTOR,
-    QUATERNION,
-    VECTOR,
-    Mirror,
-    Reflection,
-    partners,
-    unchanged,
-)
+from embodied.math.symmetry import PLANAR, PSEUDOVECTOR, QUATERNION, VECTOR, Mirror, Reflection, partners, unchanged
 
 RNG = np.random.default_rng(0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import numpy as np
 import pytest
@@ -16,14 +14,6 @@ from embodied.rendering.renderer import BatchRenderer, Images
 ENVS, SIZE = 2, (96, 64)
 
 
-@functools.cache
-def env_with(shift: str | None) -> Env:
-    env = embodied.make("manipulation/push", ENVS, cameras=("view", "wrist"), visual_shift=shift)
-    env.reset(3)
-    segments(env)  # compiles the kernel
-    return env
-
-
 def segments(env: Env) -> dict[str, Images]:
     renderer = BatchRenderer(env.task.visual_model, ENVS, ("view", "wrist"), SIZE, rgb=False, segmentation=True)
     return renderer.render(env.render_state())
@@ -32,14 +22,17 @@ def segments(env: Env) -> dict[str, Images]:
 @pytest.fixture(scope="module")
 def moved() -> Env:
     """An environment whose cameras are moved."""
-    return env_with("camera")
+    env = embodied.make("manipulation/push", ENVS, cameras=("view", "wrist"), visual_shift="camera")
+    env.reset(3)
+    segments(env)  # compiles the kernel
+    return env
 
 
-def check_hits(env: Env) -> None:
+def test_the_ray_caster_draws_a_thing_where_it_is_said_to_be(moved: Env) -> None:
     """The middle of a puck is drawn at the pixel that is named, in at least as many images as there are worlds."""
-    model, state = env.task.visual_model, env.render_state()
-    points = np.asarray(env.world()["object1_pos"])
-    drawn = segments(env)
+    model, state = moved.task.visual_model, moved.render_state()
+    points = np.asarray(moved.world()["object1_pos"])
+    drawn = segments(moved)
     projector = Projector(model, ("view", "wrist"), SIZE)
     shares = projector.project(jax.tree.map(np.asarray, state), points[:, None])
     hits = 0
@@ -52,15 +45,6 @@ def check_hits(env: Env) -> None:
                 body = model.body(model.geom_bodyid[geom]).name if geom >= 0 else ""
                 hits += body == "object"
     assert hits >= ENVS  # of two cameras each; the arm may be before it, or the gripper's camera see none
-
-
-def test_the_ray_caster_draws_a_thing_where_it_is_said_to_be(moved: Env) -> None:
-    check_hits(moved)
-
-
-@pytest.mark.slow
-def test_it_does_so_by_the_models_own_cameras() -> None:
-    check_hits(env_with(None))
 
 
 def test_what_is_behind_a_camera_is_told_apart(moved: Env) -> None:

@@ -146,25 +146,6 @@ def test_geoms_are_where_exact_rays_meet_them(model: mujoco.MjModel, renderer: B
     assert met - {-1} == expected, "a shape was never seen, or one that is hidden was"
 
 
-def test_depth_of_a_plane_and_of_a_sphere(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
-    empty = far_away(model)
-    floor = renderer.render(empty)["above"]
-    on_floor = drawn(floor.segmentation)[0] == model.geom("floor").id
-    np.testing.assert_allclose(drawn(floor.depth)[0][on_floor].numpy(), 2.0, rtol=1e-5)
-
-    height, radius = 0.7, 0.15
-    qpos = empty.qpos.copy()
-    address = model.jnt_qposadr[model.body("sphere").jntadr[0]]
-    qpos[0, address : address + 3] = 0.0, 0.0, height
-    seen = renderer.render(RenderState(qpos))["above"]
-    on_sphere = (drawn(seen.segmentation)[0] == model.geom("sphere").id).numpy()
-    assert on_sphere.sum() > 20
-    # |t ray - c|^2 = r^2 with the centre c = (0, 0, -(2 - h)) in the camera's frame, and the ray 1 long along its axis.
-    ray = rays(model, "above", SIZE)[on_sphere]
-    a, b, c = (ray**2).sum(-1), 2.0 - height, (2.0 - height) ** 2 - radius**2
-    np.testing.assert_allclose(drawn(seen.depth)[0].numpy()[on_sphere], (b - np.sqrt(b**2 - a * c)) / a, rtol=1e-4)
-
-
 def test_where_a_ray_meets_nothing(model: mujoco.MjModel, renderer: BatchRenderer) -> None:
     turned = dataclasses.replace(
         far_away(model), fields={"cam_quat": np.tile(np.array([0.0, 1.0, 0.0, 0.0], np.float32), (1, 2, 1))}

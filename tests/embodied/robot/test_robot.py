@@ -14,7 +14,6 @@ from embodied.errors import EmbodiedError
 from embodied.robot import NAME, Description, Kind, Robot
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
-from embodied.storage.paths import asset
 from tests.kit.robots import LINK, MESH, arm, joint, quadruped
 
 pytestmark = pytest.mark.timeout(120)
@@ -90,9 +89,9 @@ def test_a_mimic_is_no_joint_of_its_own(written: Path) -> None:
     ("name", "kind", "joints", "feet"),
     [("go1", Kind.LEGGED, 12, 4), ("g1", Kind.LEGGED, 29, 2), ("panda", Kind.ARM, 8, 0), ("allegro", Kind.HAND, 16, 0)],
 )
-def test_our_own_models_are_understood(name: str, kind: Kind, joints: int, feet: int) -> None:
-    file = next(path for path in sorted(asset(f"robots/{name}").glob("*.xml")) if path.stem == name)
-    robot = Robot.load(file)
+def test_our_own_models_are_loaded_by_name_and_understood(name: str, kind: Kind, joints: int, feet: int) -> None:
+    robot = Robot.load(name)
+    assert robot.file.name == f"{name}.xml"
     assert (robot.kind, len(robot.joints), len(robot.feet)) == (kind, joints, feet)
     assert not robot.warnings
 
@@ -288,9 +287,7 @@ def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pyt
     assert "none.urdf does not exist; expected a model file, or allegro, crazyflie" in capsys.readouterr().err
 
 
-def test_robots_of_the_assets_are_loaded_by_name() -> None:
-    robot = Robot.load("go1")
-    assert (robot.file.name, len(robot.joints), len(robot.feet)) == ("go1.xml", 12, 4)
+def test_names_that_no_robot_has_are_refused() -> None:
     for name in ("go11", ""):
         with pytest.raises(EmbodiedError, match=rf"unknown robot '{name}'.*go1"):
             Robot.load(name)

@@ -3,18 +3,16 @@ import json
 import math
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
+import embodied
 from embodied.errors import CheckpointError
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import STATE, TENSORS, latest, load, prune, save, set_aside, steps
 from embodied.storage.runs import Run
-from tests.embodied.storage import killed_saver
-from tests.kit.commands import interpreted
 
 DTYPES = [getattr(torch, name) for name in sorted(checkpoints.DTYPES)]
 META = {
@@ -127,12 +125,9 @@ def test_save_refuses_by_name_and_leaves_no_trace(tensors, meta, message, tmp_pa
     with pytest.raises(CheckpointError) as raised:
         save(tmp_path / "checkpoints", 1, tensors, meta)
     assert str(raised.value).startswith(message)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_steps_are_not_negative(tmp_path):
     with pytest.raises(CheckpointError, match="step -1 is negative; steps count from 0"):
-        save(tmp_path, -1, {}, {})
+        save(tmp_path / "checkpoints", -1, {}, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_steps_sort_as_numbers_and_pass_over_the_rest(tmp_path):
@@ -180,28 +175,46 @@ def test_every_truncated_state_is_noticed(tmp_path):
         assert f"; {size} bytes)" in refusal(path)
 
 
-def test_edited_state(two):
+def edit_step(path: Path) -> None:
+    (path / STATE).write_text((path / STATE).read_text().replace('"step": 200', '"step": 300'))
+
+
+FOREIGN = f"{STATE} is not written by embodied for a checkpoint: it lacks the key 'format';"
+DAMAGES = {
+    "an edited state": (edit_step, f"{STATE} is edited after it was written: its sha256 is "),
+    "tensors of another step": (
+        lambda path: shutil.copy(path.parent / "000000000100" / TENSORS, path / TENSORS),
+        f"{TENSORS} is edited: its sha256 is ",
+    ),
+    "no state": (lambda path: (path / STATE).unlink(), f"expected {STATE} and {TENSORS}, found {TENSORS};"),
+    "no tensors": (lambda path: (path / TENSORS).unlink(), f"expected {STATE} and {TENSORS}, found {STATE};"),
+    "nothing": (
+        lambda path: [file.unlink() for file in path.iterdir()],
+        f"expected {STATE} and {TENSORS}, found nothing;",
+    ),
+    "another version": (
+        lambda path: reseal(path, format=2, embodied="9.9"),
+        f"{STATE} is written in checkpoint format 2 by embodied 9.9; this is embodied {embodied.__version__}, "
+        "which reads format 1;",
+    ),
+    "a list": (lambda path: (path / STATE).write_text("[]"), FOREIGN),
+    "an empty document": (lambda path: (path / STATE).write_text("{}"), FOREIGN),
+    "an empty state": (
+        lambda path: (path / STATE).write_text(""),
+        f"{STATE} is truncated or edited: not JSON (Expecting value, line 1; 0 bytes);",
+    ),
+    "a document without sizes": (lambda path: reseal(path, tensors={}), f"{STATE} lacks the key 'bytes';"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_told_with_the_steps_that_are_left(damage, two):
     path = two / "000000000200"
-    text = (path / STATE).read_text()
-    (path / STATE).write_text(text.replace('"step": 200', '"step": 300'))
+    change, said = DAMAGES[damage]
+    change(path)
     message = refusal(path)
-    assert message.startswith(f"{STATE} is edited after it was written: its sha256 is ")
+    assert message.startswith(said)
     assert message.endswith("; steps beside it: 100")
-
-
-def test_edited_tensors_of_the_same_size(two):
-    path = two / "000000000200"
-    shutil.copy(two / "000000000100" / TENSORS, path / TENSORS)
-    assert refusal(path).startswith(f"{TENSORS} is edited: its sha256 is ")
-
-
-@pytest.mark.parametrize(("lost", "found"), [(STATE, TENSORS), (TENSORS, STATE)])
-def test_missing_file(lost, found, two):
-    path = two / "000000000200"
-    (path / lost).unlink()
-    assert refusal(path) == f"expected {STATE} and {TENSORS}, found {found}; steps beside it: 100"
-    (path / found).unlink()
-    assert refusal(path) == f"expected {STATE} and {TENSORS}, found nothing; steps beside it: 100"
 
 
 def test_missing_checkpoint(two):
@@ -214,34 +227,6 @@ def test_missing_checkpoint(two):
     assert refusal(two) == f"expected {STATE} and {TENSORS}, found 000000000100, 000000000200; " + (
         "it holds the steps 100, 200: name one of them"
     )
-
-
-def test_other_version(two):
-    path = two / "000000000200"
-    reseal(path, format=2, embodied="9.9")
-    message = refusal(path)
-    assert message.startswith(f"{STATE} is written in checkpoint format 2 by embodied 9.9; this is embodied ")
-    assert message.endswith(", which reads format 1; steps beside it: 100")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", f"{STATE} is not written by embodied for a checkpoint: it lacks the key 'format'"),
-        ("{}", f"{STATE} is not written by embodied for a checkpoint: it lacks the key 'format'"),
-        ("", f"{STATE} is truncated or edited: not JSON (Expecting value, line 1; 0 bytes)"),
-    ],
-)
-def test_foreign_state(text, message, two):
-    path = two / "000000000200"
-    (path / STATE).write_text(text)
-    assert refusal(path) == f"{message}; steps beside it: 100"
-
-
-def test_incomplete_document(two):
-    path = two / "000000000200"
-    reseal(path, tensors={})
-    assert refusal(path) == f"{STATE} lacks the key 'bytes'; steps beside it: 100"
 
 
 def test_renamed_checkpoint(two):
@@ -295,61 +280,40 @@ def test_remains_of_killed_processes_are_swept(two):
     assert steps(two) == [100, 200, 300]
 
 
-@pytest.mark.parametrize("stage", ["_write_tensors", "_fingerprint", "write_synced", "sync_folder"])
-def test_full_disk_leaves_everything_earlier_intact(stage, two, monkeypatch):
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device")
+FULL = OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, stage, full)
-    with pytest.raises(CheckpointError) as raised:
+
+@pytest.mark.parametrize("stage", ["_write_tensors", "_fingerprint", "write_synced", "sync_folder"])
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["full disk", "interrupt"])
+def test_what_fails_leaves_everything_earlier_intact_and_no_trace(error, stage, two, monkeypatch):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(checkpoints, stage, fail)
+    with pytest.raises((CheckpointError, KeyboardInterrupt)) as raised:
         save(two, 300, {"w": torch.zeros(3)}, {})
     monkeypatch.undo()
-    assert str(raised.value) == (
-        f"cannot save checkpoint '{two}/000000000300': No space left on device; "
-        "earlier checkpoints are intact: 100, 200"
-    )
+    if error is FULL:
+        assert str(raised.value) == (
+            f"cannot save checkpoint '{two}/000000000300': No space left on device; "
+            "earlier checkpoints are intact: 100, 200"
+        )
     assert sorted(p.name for p in two.iterdir()) == ["000000000100", "000000000200"]
     assert latest(two) == two / "000000000200"
 
 
-def test_interrupted_save_leaves_no_trace(two, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoints, "_write_tensors", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        save(two, 300, {}, {})
-    assert sorted(p.name for p in two.iterdir()) == ["000000000100", "000000000200"]
-
-
-@pytest.fixture
-def tiny_disk(tmp_path):
-    """A file system of 64 KiB."""
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount command")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"mounting a file system is not permitted: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_really_full_disk(tiny_disk):
+def test_really_full_disk(full_disk):
     small, large = {"w": torch.ones(1000)}, {"w": torch.ones(100_000)}
-    save(tiny_disk, 1, small, {})
+    save(full_disk, 1, small, {})
     for tensors, meta in ((large, {}), (small, {"text": "x" * 60_000})):
         with pytest.raises(CheckpointError) as raised:
-            save(tiny_disk, 2, tensors, meta)
-        assert str(raised.value).startswith(f"cannot save checkpoint '{tiny_disk}/000000000002': ")
+            save(full_disk, 2, tensors, meta)
+        assert str(raised.value).startswith(f"cannot save checkpoint '{full_disk}/000000000002': ")
         assert "No space left on device" in str(raised.value)
         assert str(raised.value).endswith("; earlier checkpoints are intact: 1")
-        assert [p.name for p in tiny_disk.iterdir()] == ["000000000001"]
-    assert torch.equal(load(tiny_disk / "000000000001").tensors["w"], small["w"])
-    save(tiny_disk, 2, small, {})  # The space the failed attempts took is free again.
+        assert [p.name for p in full_disk.iterdir()] == ["000000000001"]
+    assert torch.equal(load(full_disk / "000000000001").tensors["w"], small["w"])
+    save(full_disk, 2, small, {})  # The space the failed attempts took is free again.
 
 
 def test_folder_that_cannot_be_made(tmp_path):
@@ -359,6 +323,26 @@ def test_folder_that_cannot_be_made(tmp_path):
     assert str(raised.value) == (
         f"cannot save checkpoint '{tmp_path}/file/checkpoints/000000000001': Not a directory; none existed yet"
     )
+
+
+def save_in(run: Run, step: int) -> None:
+    """Log and save one step, whose content can be told from its number."""
+    run._metrics._append(b'{"step": %d}\n' % step)  # without TensorBoard, whose thread goes on after an end
+    run.save(step, {"a": torch.full((1000,), step), "b": torch.zeros(0)}, {"step": step})
+    prune(run.checkpoints, keep=3)
+
+
+def verify(run: Run, at_least: int) -> int:
+    """Check that every checkpoint loads, and that the newest is no older than the last one acknowledged."""
+    for step in steps(run.checkpoints):
+        run.load(step)
+    found = Run.open(run.path).load()
+    assert found.step >= at_least, (found.step, at_least)
+    assert found.meta == {"step": found.step}
+    assert torch.all(found.tensors["a"] == found.step)
+    logged = [record["step"] for record in run.metrics()]
+    assert max(logged) >= found.step, (logged, found.step)
+    return found.step
 
 
 class Killed(BaseException):
@@ -378,36 +362,26 @@ def die_at_call(patch: pytest.MonkeyPatch, number: int) -> None:
 
         return called
 
-    for name in killed_saver.STOPS:
+    for name in ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir"):
         patch.setattr(os, name, stopping(getattr(os, name)))
     patch.setattr(checkpoints, "_write_tensors", stopping(checkpoints._write_tensors))
 
 
 def test_an_end_at_any_call_leaves_a_loadable_checkpoint(tmp_path, monkeypatch):
+    """Real kills are those of a training, in `test_train.py`."""
     run = Run.create(tmp_path, "test/kill", {})
     for step in (1, 2, 3):
-        killed_saver.save(run, step)
+        save_in(run, step)
     step, calls, killed = 3, 0, True
     while killed:
         with monkeypatch.context() as patch:
             die_at_call(patch, calls + 1)
             try:
-                killed_saver.save(run, step + 1)
+                save_in(run, step + 1)
                 killed = False
             except Killed:
                 calls += 1
-        step = killed_saver.verify(run, at_least=step if killed else step + 1)
+        step = verify(run, at_least=step if killed else step + 1)
     assert calls >= 12  # mkdir, write, three syncs, rename, two syncs, and those of pruning
-    killed_saver.save(run, step + 1)
+    save_in(run, step + 1)
     assert not [path.name for path in run.checkpoints.iterdir() if path.name.startswith(".tmp-")]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.timeout(120)
-def test_kill_at_any_moment_leaves_a_loadable_checkpoint(tmp_path):
-    done = interpreted(str(Path(killed_saver.__file__)), str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    calls, step = map(int, done.stdout.split())
-    assert calls >= 12  # mkdir, write, three syncs, rename, two syncs, and those of pruning
-    assert step > 10

@@ -42,6 +42,10 @@ def message(call, *args, error: type[EmbodiedError] = RunError, **kwargs) -> str
     return str(raised.value)
 
 
+def full(*_):
+    raise OSError(28, "No space left on device")
+
+
 def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
@@ -119,9 +123,6 @@ def test_run_that_cannot_be_created(tmp_path, monkeypatch):
     assert message(Run.create, tmp_path / "file", "a/b", {}) == (
         f"cannot create a run in '{tmp_path}/file/a/b': Not a directory"
     )
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write_synced", full)
     out = tmp_path / "out"
@@ -319,12 +320,7 @@ def test_resume_passes_over_a_damaged_checkpoint_and_can_save_it_again(run):
 
 
 def test_failed_resume_keeps_every_line(run, monkeypatch):
-
     saved(run, 10, 20)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(metrics, "write_atomic", full)
     path = run.path / "metrics.jsonl"
     assert message(run.resume, 10) == f"cannot shorten '{path}': No space left on device; it is unchanged"

@@ -33,15 +33,8 @@ def test_forces_of_contacts_and_pushes_from_outside_are_those_of_c_mujoco() -> N
     mujoco.mj_rnePostConstraint(model, data)
     assert {(int(one.geom1), int(one.geom2)) for one in data.contact} >= {(0, 1), (1, 2)}
     bodies = Bodies(data.xpos, data.xquat, np.zeros((4, 3)), np.zeros((4, 3)), model.body_ipos, model.body_iquat)
-    moved = Instant(
-        model,
-        bodies,
-        model.body_mass,
-        model.body_inertia,
-        data.qfrc_actuator,
-        data.xfrc_applied,
-        pushes_of(model, data),
-    )
+    own = model.body_mass, model.body_inertia
+    moved = Instant(model, bodies, *own, data.qfrc_actuator, data.xfrc_applied, pushes_of(model, data))
     np.testing.assert_allclose(FIELDS["cfrc_ext"](moved), data.cfrc_ext, atol=1e-4)
 
 

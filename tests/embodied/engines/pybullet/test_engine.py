@@ -83,16 +83,16 @@ HINGE = "<body><joint name='j' {}/><geom name='g' size='.1'/><site name='s'/></b
 def begun(scene: Any, engine: str, qpos: Any, qvel: Any, **fields: Any) -> Any:
     """An engine with one environment at a state."""
     built: Any = make_engine(engine, scene, 1)
-    model = {name: np.asarray(value)[None] for name, value in fields.items()}
-    built.reset(np.arange(1), start_at(qpos, qvel, model))
+    started(built, qpos, qvel, **fields)
     return built
 
 
-def start_at(qpos: Any, qvel: Any, model: Any) -> ResetState[None]:
-    """A state for one environment, in numpy's arrays, as host engines take it."""
-    positions: Any = np.array([qpos], float)
-    velocities: Any = np.array([qvel], float)
-    return ResetState(positions, velocities, None, model)
+def started(engine: Any, qpos: Any, qvel: Any, **fields: Any) -> None:
+    """Begin at a state, given in numpy's arrays, as host engines take it."""
+    place: Any = [np.array([each], float) for each in (qpos, qvel)]
+    engine.reset(
+        np.arange(1), ResetState(*place, None, {name: np.asarray(each)[None] for name, each in fields.items()})
+    )
 
 
 def walk(engine: Any, steps: int, ctrl: Any = None, wrench: Any = None) -> World:
@@ -206,10 +206,9 @@ def test_a_dropped_go1_stands_as_in_mujoco(go1: Scene) -> None:
 
 def test_a_reset_world_remembers_nothing(go1: Scene) -> None:
     home, stance = go1.model.key("home").qpos.copy(), go1.model.key("home").ctrl[None]
-    start = home, np.zeros(18)
-    engine = begun(go1, "pybullet", *start)
+    engine = begun(go1, "pybullet", home, np.zeros(18))
     first = walk(engine, 20, stance)
-    engine.reset(np.arange(1), start_at(home, np.zeros(18), {}))
+    started(engine, home, np.zeros(18))
     again = walk(engine, 20, stance)
     np.testing.assert_array_equal(first.qpos, again.qpos)
     np.testing.assert_array_equal(first.sensordata, again.sensordata)
@@ -318,52 +317,30 @@ def test_quaternion_orders_are_each_others_inverse() -> None:
     np.testing.assert_array_equal(xyzw_from_wxyz(np.array([4, 1, 2, 3])), [1, 2, 3, 4])
 
 
+J = HINGE.format("")
+TWO = J + "<body><joint name='k'/><geom size='.1'/></body>"
+STIFF = "<tendon><fixed name='t' stiffness='1'><joint joint='j' coef='1'/></fixed></tendon>"
+MUSCLE = "<actuator><muscle name='m' joint='j' lengthrange='.1 1'/></actuator>"
+LONG = "<body><freejoint/><geom name='e' type='ellipsoid' size='.1 .1 .2'/></body>"
+
+
 @pytest.mark.parametrize(
-    ("xml", "message"),
+    ("body", "extra", "message"),
     [
-        (
-            BOX.format("<body><joint name='b' type='ball'/><geom size='.1'/></body>", ""),
-            "ball joint 'b'; it moves free",
-        ),
-        (BOX.format(HINGE.format("type='slide' armature='1'"), ""), "slide joint 'j' has armature"),
-        (
-            BOX.format("<body><freejoint/><geom name='e' type='ellipsoid' size='.1 .1 .2'/></body>", ""),
-            "'e' of type elli",
-        ),
-        (
-            BOX.format(HINGE.format(""), "<sensor><force name='f' site='s'/></sensor>"),
-            "sensor 'f' of type force; it reads",
-        ),
-        (
-            BOX.format(HINGE.format(""), "<actuator><muscle name='m' joint='j' lengthrange='.1 1'/></actuator>"),
-            "actuator 'm': it has the act",
-        ),
-        (
-            BOX.format(FREE.format(""), "<equality><weld body1='b'/></equality>"),
-            "no equality constraints but of two joints; '#0' is of type weld",
-        ),
-        (
-            BOX.format(
-                HINGE.format("") + HINGE.format("").replace("'j'", "'k'").replace("'g'", "'h'").replace("'s'", "'t'"),
-                "<equality><joint joint1='j' joint2='k'/></equality>",
-            ),
-            "equality constraint '#0' is none that gears make",
-        ),
-        (
-            BOX.format(
-                HINGE.format(""), "<tendon><fixed name='t' stiffness='1'><joint joint='j' coef='1'/></fixed></tendon>"
-            ),
-            "the tendon 't' has stiffness",
-        ),
-        (
-            BOX.format("<body gravcomp='1'><freejoint/><geom size='.1'/></body>", ""),
-            "no gravity compensation of floating bodies",
-        ),
+        ("<body><joint name='b' type='ball'/><geom size='.1'/></body>", "", "ball joint 'b'; it moves free"),
+        (HINGE.format("type='slide' armature='1'"), "", "slide joint 'j' has armature"),
+        (LONG, "", "'e' of type elli"),
+        (J, "<sensor><force name='f' site='s'/></sensor>", "sensor 'f' of type force; it reads"),
+        (J, MUSCLE, "actuator 'm': it has the act"),
+        (FREE.format(""), "<equality><weld body1='b'/></equality>", "but of two joints; '#0' is of type weld"),
+        (TWO, "<equality><joint joint1='j' joint2='k'/></equality>", "'#0' is none that gears make"),
+        (J, STIFF, "the tendon 't' has stiffness"),
+        ("<body gravcomp='1'><freejoint/><geom size='.1'/></body>", "", "no gravity compensation of floating bodies"),
     ],
 )
-def test_what_bullet_cannot_do_is_one_clear_line(xml: str, message: str) -> None:
+def test_what_bullet_cannot_do_is_one_clear_line(body: str, extra: str, message: str) -> None:
     with pytest.raises(EngineError, match="engine pybullet") as caught:
-        begun(Scene(xml, 0.002), "pybullet", [], [])
+        begun(Scene(BOX.format(body, extra), 0.002), "pybullet", [], [])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -56,11 +56,7 @@ def still(env: Env, steps: int = 1) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *STEERED,
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ALSO_STEERED if name in join_content()),
-    ],
+    "name", [*STEERED, *(pytest.param(name, marks=pytest.mark.slow) for name in ALSO_STEERED if name in join_content())]
 )
 def test_a_command_is_set_in_the_state_and_measured_in_the_same_numbers(name: str) -> None:
     task = SteeredTask(task_of(name))
