@@ -317,10 +317,7 @@ def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tens
         raise ValueError(f"the policy's tensors do not fit its description: {'; '.join(wrong)}")
 
 
-OTHERS = {
-    "squashed-pixels": ("policies.pixel_policy", "PixelPolicy"),
-    "vla": ("policies.vla.policy", "VLAPolicy"),
-}
+OTHERS = {"squashed-pixels": ("policies.pixel_policy", "PixelPolicy"), "vla": ("policies.vla.policy", "VLAPolicy")}
 """Kinds that `policies.policy.Policy` does not know -> module and class, which are imported when one is met."""
 
 

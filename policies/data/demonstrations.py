@@ -194,10 +194,7 @@ def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
 
 
 def load(
-    path: Path,
-    observation_spec: Mapping[str, ObservationSpec],
-    action_size: int,
-    device: torch.device | str = "cpu",
+    path: Path, observation_spec: Mapping[str, ObservationSpec], action_size: int, device: torch.device | str = "cpu"
 ) -> Transitions:
     """Read what `save` wrote; the last step ends an episode whatever the file has there.
 

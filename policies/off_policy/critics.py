@@ -45,13 +45,7 @@ class CriticUpdate(Generic[C]):
         self.target_parameters = join(self.target_critic.parameters())
 
     def update(
-        self,
-        batch: Batch,
-        obs: Any,
-        next_obs: Any,
-        next_action: Tensor,
-        bonus: Tensor | float,
-        generator: Generator,
+        self, batch: Batch, obs: Any, next_obs: Any, next_action: Tensor, bonus: Tensor | float, generator: Generator
     ) -> dict[str, Tensor]:
         """Take one gradient step.
 
@@ -123,13 +117,7 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         self._clipped_double, self._target_critics, self._policy_value = clipped_double, target_critics, policy_value
 
     def update(
-        self,
-        batch: Batch,
-        obs: Any,
-        next_obs: Any,
-        next_action: Tensor,
-        bonus: Tensor | float,
-        generator: Generator,
+        self, batch: Batch, obs: Any, next_obs: Any, next_action: Tensor, bonus: Tensor | float, generator: Generator
     ) -> dict[str, Tensor]:
         """Take one gradient step."""
         with torch.no_grad():

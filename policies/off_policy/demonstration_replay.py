@@ -13,13 +13,7 @@ import torch
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
-from policies.data.replay_buffer import (
-    Batch,
-    ReplayBuffer,
-    Transitions,
-    concatenated,
-    split_into_envs,
-)
+from policies.data.replay_buffer import Batch, ReplayBuffer, Transitions, concatenated, split_into_envs
 from policies.off_policy.config import OffPolicyConfig
 
 

@@ -123,13 +123,7 @@ class VLAPolicy:
             return self.network.point(pixels.to(self.device, non_blocking=True), text)
 
     def features(
-        self,
-        pixels: Tensor,
-        state: Tensor,
-        text: Tensor,
-        heat_maps: Tensor | None = None,
-        *,
-        bfloat16: bool = False,
+        self, pixels: Tensor, state: Tensor, text: Tensor, heat_maps: Tensor | None = None, *, bfloat16: bool = False
     ) -> Tensor:
         """(B, chunk, width) float32, for the head.
 

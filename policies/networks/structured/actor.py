@@ -19,12 +19,7 @@ class StructuredActor(nn.Module):
     structure: Any
 
     def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: Any,
-        generator: torch.Generator | None = None,
+        self, inputs: int, actions: int, config: NetworkConfig, structure: Any, generator: torch.Generator | None = None
     ) -> None:
         """Keep what it is built from; derived classes build the networks, drawn by `generator`."""
         super().__init__()

@@ -177,9 +177,7 @@ class RLSession(VLASession):
             result[name] = sum(record[name] for record in timed)
         if rows:
             result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
-        cli.show(
-            f"{learner.iterations:,} iterations, {learner.env_steps:,} steps in {self.seconds:.0f} s",
-        )
+        cli.show(f"{learner.iterations:,} iterations, {learner.env_steps:,} steps in {self.seconds:.0f} s")
         cli.write_result(self.settings.json, cli.command_line(COMMAND), result)
 
 

@@ -138,10 +138,7 @@ def test_cloning_leaves_a_deviation_to_explore_with():
         ({"learning_rate": math.nan}, "learning_rate=nan must be finite"),
         ({"weight_decay": -1.0}, "weight_decay=-1.0 must be 0 or more"),
         ({"held_out": 1.0}, "held_out=1.0 must be 0 or more and less than 1"),
-        (
-            {"actor": NetworkConfig((16,), architecture=Architecture.PARTS)},
-            "must be mlp: behaviour cloning",
-        ),
+        ({"actor": NetworkConfig((16,), architecture=Architecture.PARTS)}, "must be mlp: behaviour cloning"),
     ],
 )
 def test_config_messages(changes, message):

@@ -19,16 +19,7 @@ from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.evaluation.rollouts import Evaluation
 from embodied.storage.runs import Run
-from policies.vla.asking.clarification import (
-    ACT,
-    ASK,
-    ASKER,
-    ASKERS,
-    By,
-    ClarifiedInstructions,
-    learned,
-    require_asker,
-)
+from policies.vla.asking.clarification import ACT, ASK, ASKER, ASKERS, By, ClarifiedInstructions, learned, require_asker
 from policies.vla.asking.evaluate import Settings as EvaluateSettings
 from policies.vla.asking.evaluate import stored
 from policies.vla.asking.metrics import question_rates, summary

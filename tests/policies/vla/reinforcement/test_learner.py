@@ -17,15 +17,7 @@ from policies.vla.reinforcement.learner import UPDATE_METRICS, RLFineTuning, cli
 from policies.vla.reinforcement.ppo import PPOEstimator
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase
-from tests.kit.vla import (
-    BRIEF,
-    DEMONSTRATIONS,
-    SMALL,
-    fresh_policy,
-    toy_episodes,
-    toy_task,
-    untrained,
-)
+from tests.kit.vla import BRIEF, DEMONSTRATIONS, SMALL, fresh_policy, toy_episodes, toy_task, untrained
 
 
 def learner(algorithm: RLAlgorithm, config: RLConfig = BRIEF, *, goal: float = 1.0, seed: int = 0):
@@ -131,10 +123,7 @@ def test_partial_credit_tells_failures_apart():
 def test_messages():
     with pytest.raises(EmbodiedError, match="has the head 'flow', whose actions have no probability"):
         RLFineTuning(
-            untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=Head.FLOW)),
-            [toy_task()],
-            RLAlgorithm.GRPO,
-            BRIEF,
+            untrained(DEMONSTRATIONS, dataclasses.replace(SMALL, head=Head.FLOW)), [toy_task()], RLAlgorithm.GRPO, BRIEF
         )
     with pytest.raises(EmbodiedError, match="'toy/left' has 30 environments; expected 8 groups of 4, 32"):
         RLFineTuning(fresh_policy(), [toy_task(30)], RLAlgorithm.GRPO, BRIEF)
