@@ -80,10 +80,13 @@ class Algorithm(Protocol):
     Its constructor has the signature of `policies.registry.Build`. Classes derive from this one.
     """
 
+    config: Any
+    """Settings, with a field `unroll`."""
+
     @property
     def unroll(self) -> int:
         """Control steps of every environment per iteration."""
-        ...
+        return self.config.unroll
 
     @property
     def policy(self) -> Policy:

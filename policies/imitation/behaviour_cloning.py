@@ -141,11 +141,6 @@ class BehaviourCloning(Algorithm):
         self._best_error, self._validations_since_best = math.inf, 0
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def finished(self) -> bool:
         """Whether the error on held-out episodes has stopped falling."""
         return self._validations_since_best >= self.config.patience

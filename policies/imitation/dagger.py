@@ -114,11 +114,6 @@ class Dagger(Algorithm):
         return self.actor.mean.parameters()
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights."""
         mean, scale = self.actor.statistics(self.normalizer.mean, self.normalizer.scale)

@@ -20,6 +20,7 @@ from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
 from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.squashed import SquashedActor
+from policies.networks.structured.team import TeamActor
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
 from policies.policy import NormalizedActor, Policy
@@ -229,7 +230,7 @@ class ActorCriticConfig(OffPolicyConfig):
             target_critics=self.target_critics, policy_value=self.policy_value,
         )  # fmt: skip
 
-    def actor_optimizer(self, actor: SquashedActor) -> FlatAdamW:
+    def actor_optimizer(self, actor: SquashedActor | TeamActor) -> FlatAdamW:
         return self.optimizer(actor.learned_parameters(), self.actor_learning_rate)
 
 

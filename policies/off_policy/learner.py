@@ -83,11 +83,6 @@ class OffPolicyLearner(Algorithm):
         self._start_iteration()
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
         actor, statistics = self.actor_update.actor, self.normalizers[self.groups.actor]

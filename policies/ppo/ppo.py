@@ -117,11 +117,6 @@ class PPO(Algorithm):
             normalizer.reflect = None
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
         statistics = self.normalizers[POLICY]

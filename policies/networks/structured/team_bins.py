@@ -6,11 +6,10 @@ robot's components; Rashid et al. 2018, arXiv:1803.11485, of agents).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import NetworkConfig
@@ -47,10 +46,6 @@ class TeamBinsActor(DecentralizedActor):
         super().__init__(inputs, actions, config, structure)
         outputs = actions * structure.bins
         self.networks = CriticEnsemble(structure.agents, inputs, outputs, config, generator=generator)
-
-    def learned_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters that the Bellman error trains."""
-        return self.parameters()
 
     def utilities(self, obs: Tensor) -> Tensor:
         """Of every unit's bins: (N, M S) to (N, M A, bins)."""
