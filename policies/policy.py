@@ -19,6 +19,7 @@ from embodied.env.vec_env import POLICY, PolicyFunction
 from embodied.errors import EmbodiedError
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
+from policies.networks.normalizer import Normalizer
 from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured.actor import StructuredActor
@@ -53,10 +54,17 @@ class NormalizedActor(nn.Module):
         observation_scale: Tensor,
         clip: float,
     ) -> None:
+        """Put an actor behind the part of the observations' statistics that belongs to it."""
         super().__init__()
         self.actor, self.clip = actor, clip
-        self.register_buffer("observation_mean", observation_mean)
-        self.register_buffer("observation_scale", observation_scale)
+        mean, scale = actor.statistics(observation_mean, observation_scale)
+        self.register_buffer("observation_mean", mean)
+        self.register_buffer("observation_scale", scale)
+
+    @classmethod
+    def of(cls, actor: GaussianActor | SquashedActor | StructuredActor, normalizer: Normalizer) -> Self:
+        """A learner's actor with its statistics; both are shared, not copied."""
+        return cls(actor, normalizer.mean, normalizer.scale, normalizer.clip)
 
     def forward(self, obs: Tensor) -> Tensor:
         """(N, size) to (N, A), unbounded unless the actor is squashed."""
@@ -243,13 +251,12 @@ class Policy:
         if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:
             if "structure" not in meta:
                 raise ValueError("an earlier version of this library wrote it; train again")
-            actor = structured.build(size, actions, config, structured.structure_type(**meta["structure"]))
+            actor = structured(size, actions, config, structured.structure_type(**meta["structure"]))
         elif meta["kind"] == SQUASHED:
             actor = SquashedActor(size, actions, config, stochastic=meta["stochastic"])
         else:
             actor = make_actor(size, actions, config)
-        mean, scale = actor.statistics(torch.zeros(size), torch.ones(size))
-        network = NormalizedActor(actor, mean, scale, meta["clip"])
+        network = NormalizedActor(actor, torch.zeros(size), torch.ones(size), meta["clip"])
         require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])

@@ -210,11 +210,7 @@ def load(
     Raises:
         EmbodiedError: There is no such file, or it does not fit; names what was expected.
     """
-    try:
-        require_regular(path)
-        tensors = safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
+    tensors = _read(path)
     shapes: dict[str, tuple[int, ...]] = {name: () for name in PLAIN} | {"action": (action_size,)}
     observed = {f"{kind}/{group}": spec for kind in ("obs", "next_obs") for group, spec in observation_spec.items()}
     shapes |= {name: spec.shape for name, spec in observed.items()}
@@ -257,11 +253,7 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
     Raises:
         EmbodiedError: It has no `source`, or other values than those of `Source`.
     """
-    try:
-        require_regular(path)
-        tensors = safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
+    tensors = _read(path)
     known = ", ".join(f"{source.value} {source.name.lower()}" for source in Source)
     if SOURCE not in tensors:
         raise EmbodiedError(f"demonstrations '{path}' lack '{SOURCE}', who acted: expected (T,) of {known}")
@@ -277,6 +269,14 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
             f"{source.max().item()}; expected ({count},) of {known}"
         )
     return source.to(device, torch.int64)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        require_regular(path)
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
 
 
 def _truncated(recording: Recording, last: int) -> Recording:

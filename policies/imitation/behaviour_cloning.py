@@ -117,7 +117,7 @@ class BehaviourCloning(Algorithm):
         seed: int = 0,
         mirror: Callable[[], Mirror] | None = None,
     ) -> None:
-        """Build network and normaliser; arguments as of `OffPolicyLearner`."""
+        """Build network and normaliser; arguments as of `policies.registry.Build`."""
         require_policy_group(observation_spec)
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
@@ -148,9 +148,7 @@ class BehaviourCloning(Algorithm):
     @property
     def policy(self) -> Policy:
         """The best policy so far; it shares this learner's weights."""
-        statistics = self.normalizer
-        network = NormalizedActor(self.best, statistics.mean, statistics.scale, self.config.observation_clip)
-        return Policy(network, self.config.actor)
+        return Policy(NormalizedActor.of(self.best, self.normalizer), self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:

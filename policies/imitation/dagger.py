@@ -116,19 +116,14 @@ class Dagger(Algorithm):
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights."""
-        mean, scale = self.actor.statistics(self.normalizer.mean, self.normalizer.scale)
-        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
-        return Policy(network, self.config.actor)
+        return Policy(NormalizedActor.of(self.actor, self.normalizer), self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics; the deviation stays the config's.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
+        """Begin with another policy's network and statistics; a deviation stays the config's."""
         transfer_weights(policy, self.policy)
-        self.actor.log_std.fill_(math.log(self.config.initial_std))
+        if self.actor.log_std is not None:
+            self.actor.log_std.fill_(math.log(self.config.initial_std))
         if self.config.normalize_observations:
             self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.math.symmetry import Mirror
-from policies.algorithm import transfer_weights
 from policies.data.augmentation import of_each_camera, random_convolution
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
@@ -67,21 +66,7 @@ class PixelDagger(Dagger):
 
     @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights."""
-        normalizer = self.normalizer
-        network = NormalizedPixelActor(self.actor, normalizer.mean, normalizer.scale, self.config.observation_clip)
-        return PixelPolicy(network, self.config.actor, self.groups)
-
-    @torch.no_grad()
-    def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
-        transfer_weights(policy, self.policy)
-        if self.config.normalize_observations:
-            self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
+        return PixelPolicy(NormalizedPixelActor.of(self.actor, self.normalizer), self.config.actor, self.groups)
 
     def _keep(self, obs: Mapping[str, Tensor], told: Tensor) -> None:
         self._kept.images[self._place] = self.groups.stacked(obs)

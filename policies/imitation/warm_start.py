@@ -66,8 +66,7 @@ def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 
     normalized = normalizer(obs)
     _fit(actor, normalized[:, held_out:].flatten(0, 1), target[:, held_out:].flatten(0, 1), generator)
     explained = _explained(actor, normalized[:, :held_out].flatten(0, 1), target[:, :held_out].flatten(0, 1))
-    network = NormalizedActor(actor, normalizer.mean, normalizer.scale, config.observation_clip)
-    return Imitation(Policy(network, config.actor), explained)
+    return Imitation(Policy(NormalizedActor.of(actor, normalizer), config.actor), explained)
 
 
 @torch.no_grad()

@@ -48,7 +48,24 @@ class MLP(nn.Sequential):
         self.linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
-class GaussianActor(nn.Module):
+class Actor(nn.Module):
+    """A network that chooses actions."""
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Lengths of the observation and of the action that it was built for."""
+        raise NotImplementedError
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it can act where observations and actions have these lengths."""
+        return (observation_size, action_size) == self.sizes
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of the observations' statistics that belongs to it: all of them."""
+        return mean, scale
+
+
+class GaussianActor(Actor):
     """Maps observations to the mean of a Gaussian whose standard deviation is a parameter of its own."""
 
     mean: nn.Module
@@ -97,12 +114,7 @@ class GaussianActor(nn.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action that it was built for."""
         return self._sizes
-
-    def fits(self, observation_size: int, action_size: int) -> bool:
-        """Whether it can act where observations and actions have these lengths."""
-        return (observation_size, action_size) == self.sizes
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The action, not bounded, of standard normal `noise` (N, A)."""
@@ -111,10 +123,6 @@ class GaussianActor(nn.Module):
     def deviation(self, actions: int) -> Tensor:
         """(actions,) standard deviation."""
         return self.log_std.exp().expand(actions)
-
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the observations' statistics that belongs to it: all of them."""
-        return mean, scale
 
 
 class Critic(nn.Module):

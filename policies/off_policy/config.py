@@ -67,9 +67,9 @@ class ObservationGroups:
         actor = self.actor_input(obs, normalizers)
         return actor, actor if self.critic == self.actor else normalizers[self.critic](obs[self.critic])
 
-    def policy(self, actor: Any, mean: Tensor, scale: Tensor, config: OffPolicyConfig) -> Policy:
-        """The policy of an actor, whose vector is shifted by `mean` and scaled."""
-        return Policy(NormalizedActor(actor, mean, scale, config.observation_clip), config.policy_network, self.actor)
+    def policy(self, actor: Any, normalizer: Normalizer, config: OffPolicyConfig) -> Policy:
+        """The policy of an actor with the statistics of its vector."""
+        return Policy(NormalizedActor.of(actor, normalizer), config.policy_network, self.actor)
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,9 @@ class OffPolicyLearner(Algorithm):
         mirror: Callable[[], Mirror] | None = None,
         team_size: int = 1,
     ) -> None:
-        """Build networks, normalisers and buffer.
+        """Build networks, normalisers and buffer; arguments as of `policies.registry.Build`.
 
-        Args:
-            observation_spec: The environment's observation groups, "policy" among them.
-            action_size: Length of an action.
-            num_envs: N.
-            config: Settings, whose type selects the algorithm.
-            device: Where everything lies.
-            seed: Fixes the initial weights and, together with the rank, all random draws.
-            mirror: Not used.
-            team_size: Agents of one environment, whose vectors and actions stand one after the other.
+        The type of `config` selects the algorithm. `team_size` agents' vectors and actions stand one after the other.
         """
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
@@ -85,9 +77,7 @@ class OffPolicyLearner(Algorithm):
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
-        actor, statistics = self.actor_update.actor, self.normalizers[self.groups.actor]
-        mean, scale = actor.statistics(statistics.mean, statistics.scale)
-        return self.groups.policy(actor, mean, scale, self.config)
+        return self.groups.policy(self.actor_update.actor, self.normalizers[self.groups.actor], self.config)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:

@@ -53,16 +53,7 @@ class PPO(Algorithm):
         seed: int = 0,
         mirror: Callable[[], Mirror] | None = None,
     ) -> None:
-        """Build networks, normalisers and buffers.
-
-        Args:
-            observation_spec: The environment's observation groups, "policy" among them.
-            action_size: Length of an action.
-            num_envs: N.
-            config: Settings.
-            device: Where everything lies.
-            seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
-            mirror: The environment's (`VecEnv.mirror`), called where the settings use symmetry.
+        """Build networks, normalisers and buffers; arguments as of `policies.registry.Build`.
 
         Raises:
             EmbodiedError: the settings do not fit the environments, or use a symmetry that these do not have.
@@ -119,10 +110,7 @@ class PPO(Algorithm):
     @property
     def policy(self) -> Policy:
         """The present policy; it shares this learner's weights and goes on learning with it."""
-        statistics = self.normalizers[POLICY]
-        mean, scale = self.actor.statistics(statistics.mean, statistics.scale)
-        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
-        return Policy(network, self.config.actor)
+        return Policy(NormalizedActor.of(self.actor, self.normalizers[POLICY]), self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import Actor, NetworkConfig
 
 
-class StructuredActor(nn.Module):
+class StructuredActor(Actor):
     """An actor with a structure: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
 
     kind: ClassVar[str]
@@ -26,11 +26,6 @@ class StructuredActor(nn.Module):
         del config, generator
         self.structure, self._inputs, self._actions = structure, inputs, actions
 
-    @classmethod
-    def build(cls, inputs: int, actions: int, config: NetworkConfig, structure: Any) -> Self:
-        """An untrained one."""
-        return cls(inputs, actions, config, structure)
-
     @property
     def team_size(self) -> int:
         """Agents for which it acts at once; 1 where each acts by itself."""
@@ -40,14 +35,6 @@ class StructuredActor(nn.Module):
     def sizes(self) -> tuple[int, int]:
         """Lengths of the observation and of the action that it was built for; for a team, one agent's."""
         return self._inputs, self._actions
-
-    def fits(self, observation_size: int, action_size: int) -> bool:
-        """Whether it can act where observations and actions have these lengths."""
-        return (observation_size, action_size) == self.sizes
-
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the observations' statistics that belongs to it: all of them."""
-        return mean, scale
 
     def forward(self, obs: Tensor) -> Tensor:
         """Best actions by its own estimate: (N, inputs) to (N, A)."""
