@@ -278,7 +278,6 @@ class BehaviourCloning(Algorithm):
             self._best_parameters.copy_(self.optimizer.vector)
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, demonstrations included."""
         dataset = {"training": self.training, "held_out": self.held_out}
         return {
             "actor": self.optimizer.state(),
@@ -297,7 +296,6 @@ class BehaviourCloning(Algorithm):
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
         self.optimizer.load_state(tree["actor"])
         self._best_parameters.copy_(tree["best"])
         self._best_error, self._validations_since_best = float(tree["best_error"]), int(tree["validations_since_best"])

@@ -237,7 +237,6 @@ class Dagger(Algorithm):
         return torch.randint(high, (count,), generator=self._generator, device=self.device)
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on."""
         return {
             "actor": self.optimizer.state(),
             "normalizer": self.normalizer.state(),
@@ -255,7 +254,6 @@ class Dagger(Algorithm):
         return {"blocks": self._blocks, "answers": {name: values.clone() for name, values in kept.items()}}
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned, with random numbers and episodes of its own unless `explore_alike`."""
         self.optimizer.load_state(tree["actor"])
         self.normalizer.load_state(tree["normalizer"])
         self._expert_acts = tree["expert_acts"].to(self.device)

@@ -74,7 +74,6 @@ class BesideOthersEnv(AgentsEnv):
         return {"env": super().state(), "told": self._told.clone()}
 
     def load_state(self, state: Mapping[str, Any], /) -> None:
-        """Continue from what `state` returned."""
         super().load_state(state["env"])
         self._told = state["told"].to(self.device)
 

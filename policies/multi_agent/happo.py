@@ -159,12 +159,10 @@ class HAPPO(PPO):
                 log_std.clamp_(min=math.log(self.config.min_std))
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on; callable between rollouts only."""
         actors = {str(agent): optimizer.state() for agent, optimizer in enumerate(self._optimizers)}
         return super().state() | {"actors": actors, "order": self._order.get_state()}
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned."""
         for agent, optimizer in enumerate(self._optimizers):
             optimizer.load_state(tree["actors"][str(agent)])
         self._order.set_state(tree["order"].cpu())

@@ -295,7 +295,6 @@ class OffPolicyLearner(Algorithm):
             self._counts[name] += 1
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, as tensors and numbers; the buffer only where configured so."""
         return {
             "critics": self.critic_update.state(),
             "actor": self.actor_update.state(),

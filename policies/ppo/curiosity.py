@@ -79,7 +79,6 @@ class Curiosity(Addition):
         return (self._predictor(obs) - self._target(obs)).square().mean(-1)
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how it goes on."""
         return {
             "target": self._target_parameters.clone(),
             "optimizer": self._optimizer.state(),
@@ -87,7 +86,6 @@ class Curiosity(Addition):
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
         self._target_parameters.copy_(tree["target"])
         self._optimizer.load_state(tree["optimizer"])
         self._errors.load_state(tree["errors"])

@@ -263,7 +263,6 @@ class PPO(Algorithm):
         return metrics
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, as tensors; callable between rollouts only."""
         if self.collector.time:
             raise RuntimeError(f"state() was called {self.collector.time} steps into a rollout; call it after update()")
         memory = {"actor": self.collector.hidden.clone(), "critic": self.rollout.critic_memory.clone()}

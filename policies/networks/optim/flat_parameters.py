@@ -112,7 +112,6 @@ class FlatAdamW:
 
     @torch.no_grad()
     def load_state(self, tree: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
         self.vector.copy_(tree["parameters"])
         for name, moment in self._moments.items():
             moment.copy_(tree[name])

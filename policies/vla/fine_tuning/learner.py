@@ -176,7 +176,6 @@ class FineTuning:
         return {"held_out_error": error, "held_out_loss": loss, "best_held_out_error": self._best_error, **pointed}
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, except the demonstrations."""
         return {
             "optimizer": self.optimizer.state(),
             "best_parameters": self._best_parameters.clone(),
@@ -187,7 +186,6 @@ class FineTuning:
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
         self.optimizer.load_state(tree["optimizer"])
         with torch.no_grad():
             self._best_parameters.copy_(tree["best_parameters"])

@@ -204,7 +204,6 @@ class RLFineTuning:
         return found, entropy
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on."""
         return {
             "optimizer": self.optimizer.state(),
             "estimator": self.estimator.state(),
@@ -217,7 +216,6 @@ class RLFineTuning:
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
         self.optimizer.load_state(tree["optimizer"])
         self.estimator.load_state(tree.get("estimator", {}))
         self._order.set_state(tree["order"].cpu())

@@ -13,7 +13,7 @@ from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.ppo.gae import gae
-from policies.vla.reinforcement.advantages import EPSILON, Advantages
+from policies.vla.reinforcement.advantages import EPSILON, AdvantageEstimator, Advantages
 from policies.vla.reinforcement.rollouts import RolloutBatch
 from policies.vla.reinforcement.settings import RLConfig
 
@@ -91,7 +91,7 @@ class PrivilegedCritic:
         self.normalizer.commit()
 
 
-class PPOEstimator:
+class PPOEstimator(AdvantageEstimator):
     """Generalised advantage estimates over an episode's decisions; every episode has an initial state of its own."""
 
     group_size = 1

@@ -92,7 +92,7 @@ def test_a_network_learns_when_to_ask_and_survives_the_way_to_disk(tmp_path: Any
     demonstrations = Demonstrations.of(make_scenes(cast("Env", env), 200, seed=0), env.control_dt)
     session = make_session(demonstrations, settings)
     assert session.train(Run.create(tmp_path, "asking", {}, tmp_path / "run"), "asker")
-    policy = session.tuning.policy
+    policy = session.policy
     again = stored(tmp_path / "run", "the asker")
     obs = env.reset(99)
     conversation = ClarifiedInstructions(cast("Env", env), learned(policy))
@@ -116,15 +116,15 @@ def test_interrupted_and_resumed_it_learns_the_same(tmp_path: Any, monkeypatch: 
 
     def train(name: str, *, stop_after: int) -> Run:
         begun = session()
-        step = begun.tuning.step
+        step = begun.learner.step
 
         def counted() -> dict[str, float]:
             measures = step()
-            if begun.tuning.steps == stop_after:
+            if begun.learner.steps == stop_after:
                 os.kill(os.getpid(), signal.SIGTERM)
             return measures
 
-        monkeypatch.setattr(begun.tuning, "step", counted)
+        monkeypatch.setattr(begun.learner, "step", counted)
         run = Run.create(tmp_path, "asking", document_of(settings, begun.demonstrations), tmp_path / name)
         assert begun.train(run, "asker") == (stop_after == 0)
         return run
