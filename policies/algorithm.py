@@ -27,12 +27,7 @@ class SettingsError(EmbodiedError, ValueError):
 
 
 def require_finite(metrics: Mapping[str, float], remedy: str = "", when: str = "") -> None:
-    """Refuse metrics of a training that are not finite numbers.
-
-    Args:
-        metrics: Name to number.
-        remedy: What may help, for the message.
-        when: In which iteration or step it was, for the message.
+    """Refuse metrics of a training that are not finite numbers; the message says `when` it was, and a `remedy`.
 
     Raises:
         DivergedError: Some are infinite or NaN; names them.

@@ -88,13 +88,7 @@ class Policy:
     """Chooses actions from raw observations: the most likely ones, or sampled ones after `stochastic`."""
 
     def __init__(self, network: NormalizedActor, config: NetworkConfig, group: str = POLICY) -> None:
-        """Wrap a network, which is shared, not copied.
-
-        Args:
-            network: Actor and statistics.
-            config: What the actor was built from.
-            group: Observation group it reads.
-        """
+        """Wrap a network, which is shared, not copied; `config` is that of its actor, `group` the one it reads."""
         self.network, self.config, self.group = network, config, group
         self._generator: torch.Generator | None = None
 

@@ -132,13 +132,8 @@ def record_actor(
 ) -> Recording:
     """As `record`, of an actor that names who acted.
 
-    Args:
-        env: Where it acts; is reset.
-        actor: Chooses actions.
-        episodes: How many.
-        failures: Keep episodes that never succeed too.
-        hold: Steps after an episode's first success at which its recording is truncated; None: never.
-        on_step: Called after each control step with the number of episodes.
+    A recording is truncated `hold` steps after its first success, if that is given; `on_step` is called after each
+    control step with the number of episodes.
     """
     obs, tried = dict(env.reset()), 0
     kept: list[Recording] = []
@@ -197,12 +192,6 @@ def load(
     path: Path, observation_spec: Mapping[str, ObservationSpec], action_size: int, device: torch.device | str = "cpu"
 ) -> Transitions:
     """Read what `save` wrote; the last step ends an episode whatever the file has there.
-
-    Args:
-        path: The file.
-        observation_spec: Groups to read.
-        action_size: Length of an action.
-        device: Where to put them.
 
     Returns:
         (T, 1, ...) steps.

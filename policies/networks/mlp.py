@@ -81,14 +81,7 @@ class GaussianActor(Actor):
         initial_std: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        """Build it on the CPU.
-
-        Args:
-            inputs: Length of an observation.
-            actions: A.
-            config: Layers.
-            initial_std: Standard deviation at first.
-            generator: Makes the weights reproducible.
+        """Build it on the CPU for observations of length `inputs`; `generator` makes the weights reproducible.
 
         Raises:
             ValueError: Of networks that read a number of rows: no observation has that length.

@@ -28,16 +28,7 @@ class Collector:
         config: PPOConfig,
         generator: torch.Generator,
     ) -> None:
-        """Begin with no step recorded.
-
-        Args:
-            networks: The actor among them.
-            normalizers: Of each observation group that is read.
-            rollout: What is filled.
-            critic_group: The observation group of the critic.
-            config: Settings.
-            generator: Of the action noise.
-        """
+        """Begin with no step recorded; `normalizers` are those of all groups read, `generator` draws action noise."""
         self.networks, self.normalizers, self.rollout = networks, normalizers, rollout
         self.critic_group, self.config, self.generator = critic_group, config, generator
         self.log_std: Tensor = networks.actor.log_std.detach().clone()

@@ -68,14 +68,7 @@ class SymmetricParameters(Addition):
     """Holds the parameters of an actor and a critic, both perceptrons, to those that are symmetric."""
 
     def __init__(self, actor: GaussianActor, critic: Critic, mirror: Mirror, observed: tuple[str, str]) -> None:
-        """Find each parameter's image.
-
-        Args:
-            actor: Its parameters come first in the vector.
-            critic: Its parameters follow.
-            mirror: Of the environment's observation groups.
-            observed: Groups that actor and critic read.
-        """
+        """Find each parameter's image, the actor's first; `observed` are the groups that actor and critic read."""
         action = mirror.action
         networks = ((actor.mean, mirror.observed[observed[0]], action),)
         networks += ((critic.value, mirror.observed[observed[1]], unchanged(1)),)

@@ -101,12 +101,8 @@ class Sweep:
     ) -> None:
         """Open the study in the folder, or begin it.
 
-        Args:
-            entry: Task or suite to train on.
-            words: Flags of `embodied.train` that all trials have in common.
-            varied: What is varied.
-            goal: What is sought.
-            name: The folder's, below `runs/TASK`; by default one that follows from the rest.
+        All trials have `words`, flags of `embodied.train`, in common. The folder is `runs/TASK/name`, by default by a
+        name that follows from the rest.
 
         Raises:
             EmbodiedError: Optuna is not installed, a flag is refused, or the folder's study sought something else.

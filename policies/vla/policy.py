@@ -45,15 +45,9 @@ class VLAPolicy:
         execute: int = 0,
         parts: PretrainedParts = PretrainedParts(),  # noqa: B008 - frozen
     ) -> None:
-        """Wrap a network, which is shared, not copied.
+        """Wrap a network, which is shared, not copied, and on the device of the normalisation.
 
-        Args:
-            network: On the device of the normalisation.
-            normalization: Of the demonstrations.
-            spec: Robot that the policy was trained with.
-            training_tasks: Tasks that it was trained on.
-            execute: Actions of a chunk that are executed before the next inference; 0: all.
-            parts: Which encoders are pretrained.
+        `execute` actions of a chunk are executed before the next inference; 0: all.
 
         Raises:
             EmbodiedError: `execute` exceeds the chunk.

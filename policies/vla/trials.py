@@ -58,15 +58,7 @@ class Trials:
     def __init__(
         self, suite: Suite, spec: RobotSpec, episodes: int, engine: str | None = None, device: str = "cpu"
     ) -> None:
-        """Note what to try.
-
-        Args:
-            suite: Tasks to try.
-            spec: Of the policies.
-            episodes: Of each task, all at once.
-            engine: Physics engine; by default the best that runs each task on this machine.
-            device: Of the policies.
-        """
+        """Note what to try: `episodes` of each task, all at once; `spec` and `device` are the policies'."""
         self.suite, self.episodes = suite, episodes
         cameras = CameraConfig(spec.cameras, spec.resolution)
         config = suite.shared_config(training=False)

@@ -38,16 +38,9 @@ class FineTuningSession(VLASession):
         trial_seconds: float = 300.0,
         checkpoint_seconds: float = 120.0,
     ) -> None:
-        """Note what is to be done.
+        """Note what is to be done: the run has the demonstrations' fingerprint, `task` is what checkpoints are for.
 
-        Args:
-            tuning: The learner.
-            demonstrations: Of which the run notes the fingerprint.
-            command: Module whose `--resume RUN` goes on.
-            task: Task or suite that checkpoints are for, if any.
-            trials: In which the policy is tried meanwhile, if at all.
-            trial_seconds: Seconds of training between two trials.
-            checkpoint_seconds: Seconds between checkpoints.
+        With `trials` the policy is tried after every `trial_seconds` of training.
         """
         super().__init__(tuning, command, task, checkpoint_seconds)
         self.demonstrations, self.trials, self.trial_seconds = demonstrations, trials, trial_seconds
@@ -62,12 +55,7 @@ class FineTuningSession(VLASession):
         return f"gradient step {self.steps:,}"
 
     def train(self, run: Run, what: str, *, resume: bool = False) -> bool:
-        """Train to the end or to a signal, and save; whether it is the end.
-
-        Args:
-            run: Where the results go.
-            what: Name of the policy in messages.
-            resume: Go on from the run's last checkpoint.
+        """Train to the end or to a signal, and save; whether it is the end. Messages call the policy `what`.
 
         Raises:
             EmbodiedError: the run that is to go on has learned from other demonstrations.

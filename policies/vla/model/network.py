@@ -41,16 +41,9 @@ class VLANetwork(nn.Module):
         image_encoder: ImageEncoder | PretrainedImageEncoder | None = None,
         text_encoder: HashedTextEncoder | PretrainedTextEncoder | None = None,
     ) -> None:
-        """Build it with random weights.
+        """Build it with random weights, for images of a `resolution`, width and height in pixels, from each camera.
 
-        Args:
-            config: Its sizes.
-            cameras: Number of images.
-            resolution: Their width and height in pixels.
-            state_size: Length of the proprioception.
-            action_size: Length of an action.
-            image_encoder: In place of the one trained from scratch; see `pretrained`.
-            text_encoder: In place of the one trained from scratch.
+        Encoders that are given (see `pretrained`) are in place of those trained from scratch.
         """
         super().__init__()
         width = config.width

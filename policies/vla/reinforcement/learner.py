@@ -92,13 +92,8 @@ class RLFineTuning:
     ) -> None:
         """Begin with `policy`, which goes on learning; what of it is frozen stays as it is.
 
-        Args:
-            policy: Its head is `tokens`.
-            tasks: Of `config.episodes` environments each, on the policy's device.
-            algorithm: grpo, or ppo.
-            config: Options.
-            seed: Of initial states, sampled actions, minibatches and the critic.
-            timer: What counts the time.
+        Its head is `tokens`; each task has `config.episodes` environments, on the policy's device. `seed` is that of
+        initial states, sampled actions, minibatches and the critic.
 
         Raises:
             EmbodiedError: the head has no probabilities, a task has another number of environments, or there is

@@ -29,15 +29,7 @@ class PrivilegedCritic:
     """
 
     def __init__(self, tasks: int, privileged: int, config: RLConfig, device: torch.device, seed: int) -> None:
-        """Make it with random weights.
-
-        Args:
-            tasks: How many tasks there are.
-            privileged: Length of the privileged observation, the longest of all tasks.
-            config: Step size and epochs.
-            device: Of the rollouts.
-            seed: Of weights and minibatches.
-        """
+        """Make it with random weights; `privileged` is the length of the longest privileged observation."""
         self._tasks, self._config = tasks, config
         shape, weights = NetworkConfig(hidden=HIDDEN), torch.Generator().manual_seed(seed)
         self.network = MLP(privileged + tasks + 1, 1, shape, weights).to(device)

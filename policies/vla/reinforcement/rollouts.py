@@ -242,14 +242,8 @@ def collect_rollouts(
 ) -> RolloutBatch:
     """One episode in every environment, chunk by chunk; environments that are done are not rendered again.
 
-    Args:
-        task: Of N environments.
-        policy: What samples actions.
-        instructions: One for each environment, N, unless its episode has an instruction of its own.
-        number: Of the task, for the record.
-        group_size: How many neighbours have the same initial state; they are a group.
-        seed: Of the initial states.
-        timer: What counts the time.
+    There is one of `instructions` for each environment, unless its episode has one of its own. `group_size` neighbours
+    have the same initial state, by `seed`; they are a group. `number` is the task's in the record.
     """
     vla, env, count, device = policy.policy, task.env, task.env.num_envs, policy.policy.device
     with timer.phase(Phase.PHYSICS):

@@ -34,13 +34,7 @@ class RLSession(VLASession):
     learner: RLFineTuning
 
     def __init__(self, settings: Settings, policy: VLAPolicy, suite: Suite, what: str) -> None:
-        """Make the environments.
-
-        Args:
-            settings: Options.
-            policy: What to fine-tune, on the device where it is to be.
-            suite: On which tasks.
-            what: What errors call the policy.
+        """Make the environments of the suite's tasks, on the policy's device; errors call the policy `what`.
 
         Raises:
             EmbodiedError: it cannot be fine-tuned there.
