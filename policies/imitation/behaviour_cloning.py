@@ -152,11 +152,7 @@ class BehaviourCloning(Algorithm):
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network; the observations' statistics will be the demonstrations'.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
+        """Begin with another policy's network; the observations' statistics will be the demonstrations'."""
         transfer_weights(policy, self.policy)
         self.optimizer.vector.copy_(self._best_parameters)
 
@@ -181,11 +177,7 @@ class BehaviourCloning(Algorithm):
             self.normalizer.commit()
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """The actions (N, A) of the best policy so far, without noise: it is evaluated, it does not explore.
-
-        Raises:
-            EmbodiedError: There are no demonstrations.
-        """
+        """The actions (N, A) of the best policy so far, without noise: it is evaluated, it does not explore."""
         if self.training is None:
             self._read()
         return self.policy(obs)
@@ -194,14 +186,7 @@ class BehaviourCloning(Algorithm):
         """Nothing to store: the environment counts returns."""
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """Make the updates that are due.
-
-        Returns:
-            Losses, updates and samples so far, and whether learning has ended.
-
-        Raises:
-            DivergedError: They are not finite.
-        """
+        """Make the updates that are due; metrics also say whether learning has ended."""
         del obs, progress
         self._control_steps += self.config.unroll
         metrics_of_updates: list[Tensor] = []

@@ -115,7 +115,6 @@ class Dagger(Algorithm):
 
     @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights."""
         return Policy(NormalizedActor.of(self.actor, self.normalizer), self.config.actor)
 
     @torch.no_grad()
@@ -128,16 +127,11 @@ class Dagger(Algorithm):
             self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Query this policy, as the config's `adviser` announced."""
         self._expert = rule
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """The actions (N, A) of the policy, or of the expert where it still acts; the expert's answers are kept.
-
-        Raises:
-            EmbodiedError: No expert was given.
-        """
+        """The actions (N, A) of the policy, or of the expert where it still acts; the expert's answers are kept."""
         if self._expert is None:
             raise EmbodiedError(f"adviser='{self.config.adviser}' is announced; give its policy to Dagger.advise")
         told = self._expert(obs).clamp(-1.0, 1.0).to(self.device)
@@ -162,14 +156,7 @@ class Dagger(Algorithm):
         self._row += 1
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """Make the updates that are due, and draw where the expert acts next.
-
-        Returns:
-            Losses, updates, what is kept, and in which share of the environments the expert acted.
-
-        Raises:
-            DivergedError: They are not finite.
-        """
+        """Make the updates that are due, and draw where the expert acts next."""
         del obs
         config = self.config
         self._row, self._blocks, self._iterations = 0, self._blocks + 1, self._iterations + 1

@@ -76,16 +76,11 @@ class OffPolicyLearner(Algorithm):
 
     @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights and goes on learning with it."""
         return self.groups.policy(self.actor_update.actor, self.normalizers[self.groups.actor], self.config)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics, and untrained critics.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
+        """Begin with another policy's network and statistics, and untrained critics."""
         transfer_weights(policy, self.policy)
         self.actor_update.update_target(1.0)
         self.critic_update.update_target(1.0)
@@ -117,25 +112,13 @@ class OffPolicyLearner(Algorithm):
                 normalizer.commit()
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Query this policy for advice, as the config's `adviser` announced.
-
-        Raises:
-            EmbodiedError: It announced none.
-        """
         if self.advice is None:
             raise EmbodiedError("advice was offered to a learner without adviser; expected a config with adviser=NAME")
         self.advice.rule = rule
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Choose exploring actions for the present observations and keep both for `record`.
-
-        Args:
-            obs: Group to (N, *shape) raw observations.
-
-        Returns:
-            (N, A) actions in [-1, 1].
-        """
+        """Choose exploring actions (N, A) in [-1, 1] for raw observations, group to (N, *shape); `record` gets both."""
         if self._started is None:
             self._started = time.perf_counter()
         self._prepare()
@@ -182,14 +165,7 @@ class OffPolicyLearner(Algorithm):
         return of_team(reward)
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """End an iteration: update the normalisers' statistics and fetch its metrics.
-
-        Returns:
-            Means of losses and other metrics over the iteration's updates, and the time that updates took.
-
-        Raises:
-            DivergedError: They are not finite.
-        """
+        """End an iteration: update the normalisers' statistics; metrics are means over the iteration's updates."""
         del obs, progress
         if self.config.normalize_observations:
             for normalizer in self.normalizers.values():
@@ -310,12 +286,7 @@ class OffPolicyLearner(Algorithm):
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned: bit for bit where it has the buffer.
-
-        Args:
-            tree: The state.
-            explore_alike: Continue the random numbers too; False where the state is another rank's.
-        """
+        """Continue from what `state` returned: bit for bit where it has the buffer."""
         self.critic_update.load_state(tree["critics"])
         self.actor_update.load_state(tree.get("actor", {}))  # a tree on disk has no empty branches
         for group, normalizer in self.normalizers.items():

@@ -109,7 +109,6 @@ class PPO(Algorithm):
 
     @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights and goes on learning with it."""
         return Policy(NormalizedActor.of(self.actor, self.normalizers[POLICY]), self.config.actor)
 
     @torch.no_grad()
@@ -117,9 +116,6 @@ class PPO(Algorithm):
         """Begin with another policy's network, noise and statistics; the critic begins untrained.
 
         From a policy that is not symmetric, one goes on without `symmetry.network`.
-
-        Raises:
-            MismatchError: its network has other layers than this learner's.
         """
         transfer_weights(policy, self.policy)
         own = self.additions.get(SYMMETRY)

@@ -58,18 +58,9 @@ class Rollout:
         critic_memory: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Allocate.
+        """Allocate T `steps` of N environments; groups that are the same share memory.
 
-        Args:
-            steps: T.
-            num_envs: N.
-            observation_sizes: Group to flat size.
-            action_size: A.
-            actor_group: Group the actor reads.
-            critic_group: Group the critic reads; shares memory with the actor's where it is the same.
-            actor_memory: Numbers that the actor remembers.
-            critic_memory: Numbers that the critic remembers. If one of them does, batches are of whole sequences.
-            device: Where everything lies.
+        Actor and critic remember so many numbers; if one of them does, batches are of whole sequences.
         """
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

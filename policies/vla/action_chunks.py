@@ -67,13 +67,8 @@ class ChunkedPolicy:
     ) -> None:
         """Encode the instructions, once: weights may change later, but not those that encode instructions.
 
-        Args:
-            planner: What predicts the chunks.
-            instructions: One for each environment, N.
-            restarted: Which episodes have just begun, (N,) bool.
-            source: Gives the instructions of episodes that begin, where they differ between episodes.
-            temperature: Of sampling; None: the planner's own.
-            seed: Of sampling.
+        There is one for each environment, N. `restarted` gives which episodes have just begun, (N,) bool; `source`, if
+        there is one, gives their instructions. `temperature` None: the planner's own.
         """
         self.planner, self.instructions, self.temperature = planner, tuple(instructions), temperature
         self._restarted, self._source = restarted, source
