@@ -67,8 +67,6 @@ def test_noise_moves_what_is_done_ever_more_from_environment_to_environment_and_
     assert (done - told)[450:550].std().item() == pytest.approx(0.05, rel=0.2)
     assert (done - told)[900:].std().item() == pytest.approx(0.095, rel=0.2)
     assert (done - told).mean().item() == pytest.approx(0.0, abs=0.01)
-    with pytest.raises(ValueError, match=r"action_noise=-1\.0 must be 0 or more"):
-        DaggerConfig(action_noise=-1.0)
 
 
 def test_the_oldest_answers_make_room():
@@ -139,8 +137,6 @@ def test_another_policy_begins_and_ppo_goes_on_from_it():
 
 def test_messages():
     learner = Dagger(SPEC, 2, 4, QUICK)
-    with pytest.raises(ValueError, match="normalize_observations=True must be False with architecture entities"):
-        DaggerConfig(actor=NetworkConfig((16,), architecture=Architecture.ENTITIES, own=2, heads=4))
     with pytest.raises(EmbodiedError, match=r"adviser='expert' is announced; give its policy to Dagger.advise"):
         learner.act({"policy": torch.zeros(4, 2)})
 
@@ -151,10 +147,3 @@ def test_messages():
     learner.act({"policy": torch.zeros(4, 2)})
     with pytest.raises(DivergedError, match="imitation_loss=nan"):
         learner.update({})
-    for setting, value, said in (
-        ("expert_until", 2.0, "expert_until=2.0 must be between 0 and 1"),
-        ("updates", 0.0, "updates=0.0 must be positive"),
-        ("buffer_size", 0, "buffer_size=0 must be at least 1"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            dataclasses.replace(QUICK, **{setting: value})

@@ -7,7 +7,7 @@ import torch
 
 from embodied.errors import EmbodiedError
 from policies import PPO, PPOConfig, Trainer
-from policies.imitation.warm_start import SAMPLES, imitate
+from policies.imitation.warm_start import imitate
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import Schedule
 from tests.kit.learning import PointMass, algorithm_of
@@ -20,16 +20,13 @@ def spring(obs):
     return (-obs["policy"][:, : PointMass(1).action_size]).clamp(-0.5, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("samples", "explained", "close"), [(20_000, 0.94, 0.3), pytest.param(SAMPLES, 0.97, 0.1, marks=pytest.mark.slow)]
-)
-def test_the_script_is_repeated_where_it_was_watched_and_beside_it(samples, explained, close):
-    found = imitate(PointMass(128), spring, CONFIG, samples=samples)
-    assert found.explained > explained
+def test_the_script_is_repeated_where_it_was_watched_and_beside_it():
+    found = imitate(PointMass(128), spring, CONFIG, samples=20_000)
+    assert found.explained > 0.94
     env = PointMass(64, seed=7)
     obs = env.reset()
     for _ in range(env.max_episode_steps):
-        torch.testing.assert_close(found.policy(obs), spring(obs), atol=close, rtol=0)
+        torch.testing.assert_close(found.policy(obs), spring(obs), atol=0.3, rtol=0)
         obs = env.step(found.policy(obs) + 0.2 * torch.randn(64, env.action_size)).obs
 
 

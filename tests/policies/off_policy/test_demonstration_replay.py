@@ -51,13 +51,11 @@ def test_batches_hold_their_share_of_demonstrations(share, expected):
     assert int(torch.isin(batch.reward, recorded).sum()) == expected
 
 
-@pytest.mark.parametrize(("steps", "aims"), [(480, 0.6), pytest.param(1_600, 0.9, marks=pytest.mark.slow)])
-def test_demonstrations_save_steps_and_survive_a_resume(steps, aims, file, tmp_path):
+def test_demonstrations_save_steps_and_survive_a_resume(file, tmp_path):
     file = Path(shutil.copy(file, tmp_path))
     config = SACConfig(**TOY, warm_up=0, demonstrations=file, temperature_learning_rate=3e-3)
-    half = train(PointMass(8), config, total_steps=steps)
-    assert heading(half.policy) > aims
-    assert steps < 1_600 or success_of(half.policy) > 0.9
+    half = train(PointMass(8), config, total_steps=480)
+    assert heading(half.policy) > 0.6
     kept = trees.unflatten(trees.flatten(half.state()))
     file.unlink()  # a resume needs the checkpoint alone
     resumed = Trainer(PointMass(8), config, total_steps=4_000)
@@ -165,12 +163,6 @@ def test_bfloat16_matmul_change_what_is_learned_little(file):
     exact, rounded = learned(False), learned(True)
     obs = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(exact.policy(obs), rounded.policy(obs), atol=0.1, rtol=0)
-
-
-@pytest.mark.slow
-def test_awac_solves_the_point_mass_from_demonstrations_and_own_steps(file):
-    config = AWACConfig(**{**TOY, "unroll": 16}, demonstrations=file, offline_updates=100)
-    assert success_of(train(PointMass(16), config, total_steps=4_000).policy) > 0.95
 
 
 def test_awac_goes_on_from_demonstrations_by_own_steps(file):

@@ -91,15 +91,3 @@ def test_it_says_what_it_paid_and_pays_nothing_by_default():
     assert metrics[0]["curiosity_reward"] > 0
     assert metrics[0]["curiosity_error"] > 0
     assert not [name for name in metrics[1] if "curiosity" in name]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"weight": -1.0}, "weight=-1.0 must be 0 or more"),
-        ({"learning_rate": 0.0}, "learning_rate=0.0 must be positive"),
-    ],
-)
-def test_config_messages(changes, message):
-    with pytest.raises(ValueError, match=message):
-        CuriosityConfig(**changes)
