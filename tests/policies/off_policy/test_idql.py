@@ -51,7 +51,7 @@ def two_ways(count: int, seed: int) -> Transitions:
 
 def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_between():
     steps = two_ways(256, 0)
-    learner = OffPolicyLearner(vectors(policy=2), 2, 8, IDQLConfig(**QUICK, offline_updates=150))
+    learner = OffPolicyLearner(vectors(policy=2), 2, 8, IDQLConfig(**QUICK, offline_updates=120))
     learner.add_demonstrations(steps)
     learner.act({"policy": steps.obs["policy"][:8, 0]})
     fresh = two_ways(200, 1).obs["policy"][:, 0]
