@@ -72,14 +72,7 @@ class NoisyDemonstrator(Demonstrator):
     """
 
     def __init__(self, rule: PolicyFunction, noise: float, duration: int, seed: int = 0) -> None:
-        """Disturb a policy.
-
-        Args:
-            rule: Observation groups to actions (N, A).
-            noise: Largest standard deviation, of actions in [-1, 1].
-            duration: Control steps after which a disturbance has fallen to 1/e of itself.
-            seed: Of the noise.
-        """
+        """Disturb a policy; a disturbance has fallen to 1/e of itself after `duration` control steps."""
         super().__init__(rule)
         self.noise, self._kept = noise, math.exp(-1 / duration)
         self._generator = torch.Generator().manual_seed(seed)
@@ -108,11 +101,7 @@ class NoisyDemonstrator(Demonstrator):
 def record(env: VecEnv, rule: PolicyFunction, episodes: int, *, failures: bool = False) -> Transitions:
     """Whole episodes of a policy, one after another: (T, 1, ...).
 
-    Args:
-        env: Where it acts; is reset.
-        rule: Observation groups to actions, which are clipped to [-1, 1].
-        episodes: How many.
-        failures: Keep episodes that never succeed too.
+    Actions are clipped to [-1, 1]; with `failures`, episodes that never succeed are kept too.
 
     Raises:
         EmbodiedError: Of five times as many episodes, too few succeeded.

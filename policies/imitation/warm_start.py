@@ -39,12 +39,8 @@ class Imitation:
 def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 0, samples: int = SAMPLES) -> Imitation:
     """Roll out an expert in every environment for an episode at least, and fit the mean action to its actions.
 
-    Args:
-        env: Where the expert acts; is reset.
-        expert: Observation groups to actions in [-1, 1].
-        config: Of the learner that will begin with the policy: network, deviation, normalisation.
-        seed: Of weights, noise and order.
-        samples: At least; more where an episode in every environment has more steps.
+    There are `samples` at least, more where an episode in every environment has more steps. `config` is that of the
+    learner that will begin with the policy: network, deviation, normalisation.
 
     Raises:
         EmbodiedError: Some of the expert's actions are not finite, or the policy is to be one that remembers.

@@ -140,7 +140,6 @@ class QMIXUpdate(CriticUpdate[MixedCritic]):
         bonus: Tensor | float,
         generator: Generator,
     ) -> dict[str, Tensor]:
-        """Take one gradient step."""
         del bonus, generator
         with torch.no_grad():
             following = self.target_critic(next_obs, nearest_bins(next_action, self._bins))

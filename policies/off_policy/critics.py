@@ -47,18 +47,10 @@ class CriticUpdate(Generic[C]):
     def update(
         self, batch: Batch, obs: Any, next_obs: Any, next_action: Tensor, bonus: Tensor | float, generator: Generator
     ) -> dict[str, Tensor]:
-        """Take one gradient step.
+        """Take one gradient step; returns metrics.
 
-        Args:
-            batch: Actions, rewards and discounts.
-            obs: (B, size) first observations, normalised; of other critics, what they read.
-            next_obs: The last observations, alike.
-            next_action: (B, A) of `ActorUpdate.next_action`.
-            bonus: (B,) added to the next Q-value.
-            generator: Of random draws.
-
-        Returns:
-            Metrics.
+        First and last observations are (B, size), normalised; of other critics, what they read. `next_action` (B, A)
+        and `bonus` (B,), which is added to the next Q-value, are those of `ActorUpdate.next_action`.
         """
         raise NotImplementedError
 
@@ -119,7 +111,6 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
     def update(
         self, batch: Batch, obs: Any, next_obs: Any, next_action: Tensor, bonus: Tensor | float, generator: Generator
     ) -> dict[str, Tensor]:
-        """Take one gradient step."""
         with torch.no_grad():
             target = self.target(self.target_critic(next_obs, next_action), batch, bonus, generator)
         outputs, loss, further = self.loss(obs, batch.action, target, generator)

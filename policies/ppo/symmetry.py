@@ -30,13 +30,7 @@ TOLERANCE = 1e-4  # between weights and their image, of rounding in a long train
 def symmetric(
     networks: ActorCritic, mirror: Callable[[], Mirror] | None, groups: tuple[str, str], vector: Tensor
 ) -> tuple[SymmetricParameters, dict[str, TorchReflection]]:
-    """Make fresh parameters symmetric.
-
-    Args:
-        networks: Actor and critic, both perceptrons.
-        mirror: The environment's.
-        groups: Observation groups that actor and critic read.
-        vector: (P,) their parameters.
+    """Make fresh parameters (P,) of actor and critic, both perceptrons that read these groups, symmetric.
 
     Returns:
         The parameters' symmetry, and the reflection of each observation group.

@@ -119,14 +119,9 @@ class VLAPolicy:
     def features(
         self, pixels: Tensor, state: Tensor, text: Tensor, heat_maps: Tensor | None = None, *, bfloat16: bool = False
     ) -> Tensor:
-        """(B, chunk, width) float32, for the head.
+        """(B, chunk, width) float32, for the head: see `VLANetwork.forward`; images and states may be on any device.
 
-        Args:
-            pixels: (B, cameras, height, width, 3) uint8, on any device.
-            state: (B, S) in the task's units, on any device.
-            text: (B, width) of `encode_instructions`.
-            heat_maps: Of `point`, if they are known.
-            bfloat16: Compute in bfloat16; the weights stay float32, as do the head's probabilities and velocities.
+        States are in the task's units. With `bfloat16` weights stay float32, as do probabilities and velocities.
         """
         device = self.device
         normalized = self.normalization.normalize_state(state.to(device))

@@ -52,7 +52,7 @@ class FlatAdamW:
 
         Args:
             parameters: On their device by now.
-            learning_rate: Adam's step size; a () tensor may be changed in place, which never waits for the device.
+            learning_rate: A () tensor may be changed in place, which never waits for the device.
             weight_decay: By which share of itself, times the learning rate, each parameter shrinks per step.
             max_grad_norm: Norm to which longer gradients are shortened; None leaves them.
         """

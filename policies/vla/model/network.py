@@ -78,16 +78,10 @@ class VLANetwork(nn.Module):
         return self.pointer(pixels.flatten(0, 1), condition.flatten(0, 1)).unflatten(0, pixels.shape[:2])
 
     def forward(self, pixels: Tensor, state: Tensor, text: Tensor, heat_maps: Tensor | None = None) -> Tensor:
-        """The features of an action chunk, all its actions in parallel.
+        """Features (B, chunk, width) for `head`, of all actions of a chunk in parallel.
 
-        Args:
-            pixels: (B, cameras, height, width, 3) uint8.
-            state: (B, state_size), normalised.
-            text: (B, width) of `encode_instructions`.
-            heat_maps: Of `point`, if they are known.
-
-        Returns:
-            (B, chunk, width), for `head`.
+        Images are (B, cameras, height, width, 3) uint8, states (B, state_size) normalised, texts (B, width) of
+        `encode_instructions`; heat maps are those of `point`, if they are known.
         """
         context = self.context_norm(self.encode_images(pixels, text))
         known = torch.stack([self.state_projection(state), text, *self._pointed(pixels, text, heat_maps)], 1)
