@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, Protocol, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, PolicyFunction
 from embodied.errors import EmbodiedError
@@ -90,7 +90,7 @@ class Policy:
     def __init__(self, network: NormalizedActor, config: NetworkConfig, group: str = POLICY) -> None:
         """Wrap a network, which is shared, not copied; `config` is that of its actor, `group` the one it reads."""
         self.network, self.config, self.group = network, config, group
-        self._generator: torch.Generator | None = None
+        self._generator: Generator | None = None
 
     @property
     def kind(self) -> str:
@@ -199,7 +199,7 @@ class Policy:
     def stochastic(self, seed: int) -> Self:
         """Return the same policy with sampled actions."""
         policy = copy.copy(self)
-        policy._generator = torch.Generator(self.network.observation_mean.device).manual_seed(seed)
+        policy._generator = Generator(self.network.observation_mean.device).manual_seed(seed)
         return policy
 
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -290,12 +290,12 @@ def zero_policy(action_size: int) -> PolicyFunction:
 
 def random_policy(action_size: int, seed: int = 0) -> PolicyFunction:
     """Policy whose actions are independent and uniform in [-1, 1], whatever it observes."""
-    generators: dict[torch.device, torch.Generator] = {}
+    generators: dict[torch.device, Generator] = {}
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         like = obs[POLICY]
         if like.device not in generators:
-            generators[like.device] = torch.Generator(like.device).manual_seed(seed)
+            generators[like.device] = Generator(like.device).manual_seed(seed)
         return like.new_empty(*like.shape[:-1], action_size).uniform_(-1.0, 1.0, generator=generators[like.device])
 
     return act

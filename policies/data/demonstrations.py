@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.episode import LARGEST_STATE
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, VecEnv
@@ -75,7 +75,7 @@ class NoisyDemonstrator(Demonstrator):
         """Disturb a policy; a disturbance has fallen to 1/e of itself after `duration` control steps."""
         super().__init__(rule)
         self.noise, self._kept = noise, math.exp(-1 / duration)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = Generator().manual_seed(seed)
         self._disturbance: Tensor | None = None  # (N, A) of deviation 1, on the CPU
         self._deviation = torch.zeros(0)  # (N, 1)
 

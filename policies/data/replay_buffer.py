@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError, listing
@@ -150,7 +150,7 @@ class ReplayBuffer:
         self._head = (self._head + count) % self.rows
         self._filled = min(self._filled + count, self.rows)
 
-    def sample(self, count: int, generator: torch.Generator) -> Batch:
+    def sample(self, count: int, generator: Generator) -> Batch:
         """Draw transitions uniformly, with replacement.
 
         Raises:

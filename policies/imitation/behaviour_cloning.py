@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
@@ -123,7 +123,7 @@ class BehaviourCloning(Algorithm):
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
         self._spec = {POLICY: observation_spec[POLICY]}
         size = vector_sizes(self._spec)[POLICY]
-        weights = torch.Generator().manual_seed(seed)
+        weights = Generator().manual_seed(seed)
         actor = SquashedActor(size, action_size, config.actor, stochastic=True, generator=weights)
         self.actor = actor.to(self.device)
         self.optimizer = FlatAdamW(
@@ -134,7 +134,7 @@ class BehaviourCloning(Algorithm):
         self._best_parameters = join(self.best.parameters())
         self.normalizer = Normalizer(size, self.device, config.observation_clip)
         self._seed = seed
-        self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
+        self._generator = Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self.training: Dataset | None = None
         self.held_out: Dataset | None = None
         self.updates, self._control_steps = 0, 0
@@ -232,7 +232,7 @@ class BehaviourCloning(Algorithm):
                 "held_out=0"
             )
         wanted = min(max(round(self.config.held_out * count), 1), count - 1)
-        drawn = torch.randperm(count, generator=torch.Generator().manual_seed(self._seed))[:wanted]
+        drawn = torch.randperm(count, generator=Generator().manual_seed(self._seed))[:wanted]
         return torch.isin(episode, drawn.to(self.device))
 
     def _learn(self) -> Tensor:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
@@ -92,10 +92,10 @@ class Dagger(Algorithm):
         keep_freed_memory()
         self.config, self.device = config, torch.device(device)
         size = vector_sizes(observation_spec)[self.group]
-        self.actor = self._make_actor(size, action_size, torch.Generator().manual_seed(seed)).to(self.device)
+        self.actor = self._make_actor(size, action_size, Generator().manual_seed(seed)).to(self.device)
         self.optimizer = FlatAdamW(self._learned_parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm)
         self.normalizer = Normalizer(size, self.device, config.observation_clip)
-        self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
+        self._generator = Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self._expert: PolicyFunction | None = None
         self._expert_acts = torch.full((num_envs,), config.expert_until > 0, device=self.device)
         self._noise = torch.linspace(0.0, config.action_noise, num_envs, device=self.device)[:, None]
@@ -105,7 +105,7 @@ class Dagger(Algorithm):
         self._kept = Answers.empty(blocks, config.unroll, num_envs, size, action_size, config.actor.memory, self.device)
         self._row, self._blocks, self._iterations, self.updates = 0, 0, 0, 0
 
-    def _make_actor(self, observation_size: int, action_size: int, generator: torch.Generator) -> nn.Module:
+    def _make_actor(self, observation_size: int, action_size: int, generator: Generator) -> nn.Module:
         """The network that chooses actions, of the config's architecture."""
         return make_actor(observation_size, action_size, self.config.actor, self.config.initial_std, generator)
 

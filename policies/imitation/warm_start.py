@@ -11,7 +11,7 @@ import dataclasses
 import math
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY, PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError
@@ -47,7 +47,7 @@ def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 
     """
     if config.actor.memory:
         raise EmbodiedError("an imitation learns single steps; expected an actor without memory, not architecture gru")
-    generator = torch.Generator(env.device).manual_seed(seed)
+    generator = Generator(env.device).manual_seed(seed)
     steps = max(env.max_episode_steps, math.ceil(samples / env.num_envs))
     obs, target = _collect(env, expert, config.initial_std, steps, generator)
     if not bool(torch.isfinite(target).all()):
@@ -57,7 +57,7 @@ def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 
         normalizer.observe(obs.flatten(0, 1))
         normalizer.commit()
     held_out = max(1, round(HELD_OUT * env.num_envs))
-    weights = torch.Generator().manual_seed(seed)
+    weights = Generator().manual_seed(seed)
     actor = make_actor(obs.shape[-1], env.action_size, config.actor, config.initial_std, weights).to(env.device)
     normalized = normalizer(obs)
     _fit(actor, normalized[:, held_out:].flatten(0, 1), target[:, held_out:].flatten(0, 1), generator)
@@ -67,7 +67,7 @@ def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 
 
 @torch.no_grad()
 def _collect(
-    env: VecEnv, expert: PolicyFunction, noise: float, steps: int, generator: torch.Generator
+    env: VecEnv, expert: PolicyFunction, noise: float, steps: int, generator: Generator
 ) -> tuple[Tensor, Tensor]:
     """(T, N, size) the policy's observations, and (T, N, A) the expert's actions without noise."""
     obs, observations, target = env.reset(), [], []
@@ -80,7 +80,7 @@ def _collect(
     return torch.stack(observations), torch.stack(target)
 
 
-def _fit(actor: torch.nn.Module, obs: Tensor, target: Tensor, generator: torch.Generator) -> None:
+def _fit(actor: torch.nn.Module, obs: Tensor, target: Tensor, generator: Generator) -> None:
     """Minimise the squared error; the learning rate falls to nothing."""
     batches = math.ceil(len(obs) / BATCH)
     optimizer = torch.optim.Adam(actor.parameters(), LEARNING_RATE)

@@ -30,7 +30,7 @@ class HASACConfig(EntropyConfig):
         structure = TeamStructure(sizes.team, stochastic=True)
         own = sizes.policy // sizes.team, sizes.action // sizes.team
         actor = TeamActor(*own, self.actor, structure, generator).to(sizes.device)
-        order = torch.Generator().manual_seed(generator.initial_seed())
+        order = Generator().manual_seed(generator.initial_seed())
         return HASACActorUpdate(actor, self, order), self.build_critics(sizes, generator)
 
 

@@ -4,7 +4,7 @@ import itertools
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.networks.config import Architecture as Architecture
@@ -32,9 +32,7 @@ class MLP(nn.Sequential):
     linears: list[nn.Linear]
     """The layers that hold parameters, in order."""
 
-    def __init__(
-        self, inputs: int, outputs: int, config: NetworkConfig, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, config: NetworkConfig, generator: Generator | None = None) -> None:
         """Build and initialise it on the CPU; `generator` makes the weights reproducible."""
         widths = (inputs, *config.hidden, outputs)
         layers: list[nn.Module] = []
@@ -79,7 +77,7 @@ class GaussianActor(Actor):
         actions: int,
         config: NetworkConfig,
         initial_std: float = 1.0,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
         """Build it on the CPU for observations of length `inputs`; `generator` makes the weights reproducible.
 
@@ -91,9 +89,7 @@ class GaussianActor(Actor):
         self.mean = self.build_mean(inputs, actions, config, generator)
         self.add_deviation(actions, initial_std)
 
-    def build_mean(
-        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
-    ) -> nn.Module:
+    def build_mean(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> nn.Module:
         """The network of the mean: what other actors replace."""
         return MLP(inputs, actions, config, generator)
 
@@ -124,12 +120,12 @@ class Critic(nn.Module):
     value: nn.Module
     """(N, inputs) to (N, 1)."""
 
-    def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
+    def __init__(self, inputs: int, config: NetworkConfig, generator: Generator | None = None) -> None:
         """Build it on the CPU; arguments and errors are those of `GaussianActor`."""
         super().__init__()
         self.value = self.build_value(inputs, config, generator)
 
-    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> nn.Module:
+    def build_value(self, inputs: int, config: NetworkConfig, generator: Generator | None) -> nn.Module:
         """The network of the value: what other critics replace."""
         return MLP(inputs, 1, config, generator)
 
@@ -138,7 +134,7 @@ class Critic(nn.Module):
         return self.value(obs).squeeze(-1)
 
 
-def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """A random matrix with orthogonal rows or columns (Saxe et al. 2014), times `gain`, on the CPU.
 
     By one thread: with several, the last bits of its factorisation depend on how many there are.
@@ -147,7 +143,7 @@ def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: torch.Gener
         return nn.init.orthogonal_(torch.empty(shape), gain, generator=generator)
 
 
-def linear(inputs: int, outputs: int, gain: float, generator: torch.Generator | None) -> nn.Linear:
+def linear(inputs: int, outputs: int, gain: float, generator: Generator | None) -> nn.Linear:
     """A linear layer with orthogonal weights of that gain and zero biases."""
     layer = nn.Linear(inputs, outputs, device="meta")  # its own initialisation would draw from the global generator
     layer.weight = nn.Parameter(orthogonal((outputs, inputs), gain, generator))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from policies.networks.gaussian import LOG_TWO_PI
@@ -31,7 +31,7 @@ class SquashedActor(Actor):
         config: NetworkConfig,
         *,
         stochastic: bool,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
         super().__init__()
         self.mean = MLP(inputs, actions, config, generator)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
@@ -51,7 +51,7 @@ class OffPolicyLearner(Algorithm):
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
         self.groups = groups = config.groups(observation_spec)
         sizes = vector_sizes(groups.spec)
-        weights = torch.Generator().manual_seed(seed)
+        weights = Generator().manual_seed(seed)
         self.actor_update, self.critic_update = config.build(
             Sizes(sizes[groups.actor], sizes[groups.critic], action_size, self.device, groups.image_shape, team_size),
             weights,
@@ -65,8 +65,8 @@ class OffPolicyLearner(Algorithm):
             reward_size=team_size if config.own_rewards else None,
         )  # fmt: skip
         own_seed = seed * distributed.size() + distributed.rank()
-        self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
-        self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
+        self.noise_generator = Generator(self.device).manual_seed(2 * own_seed)
+        self.batch_generator = Generator(self.device).manual_seed(2 * own_seed + 1)
         self.updates, self._offline_updates = 0, 0
         self._learning_steps = 0  # control steps since the warm-up
         self._random_warm_up = config.random_warm_up

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import POLICY, RollOut, Step
@@ -26,7 +26,7 @@ class Collector:
         rollout: Rollout,
         critic_group: str,
         config: PPOConfig,
-        generator: torch.Generator,
+        generator: Generator,
     ) -> None:
         """Begin with no step recorded; `normalizers` are those of all groups read, `generator` draws action noise."""
         self.networks, self.normalizers, self.rollout = networks, normalizers, rollout

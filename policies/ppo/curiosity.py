@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.networks.mlp import MLP
@@ -34,7 +34,7 @@ class Curiosity(Addition):
     def __init__(self, size: int, config: CuriosityConfig, minibatches: int, device: torch.device, seed: int) -> None:
         """Build both for observations of length `size`; `seed` fixes their weights."""
         self._minibatches = minibatches
-        generator = torch.Generator().manual_seed(seed)
+        generator = Generator().manual_seed(seed)
         self._weight = config.weight
         self._target = MLP(size, FEATURES, TARGET, generator).to(device).requires_grad_(False)
         self._target_parameters = join(self._target.parameters())
@@ -43,7 +43,7 @@ class Curiosity(Addition):
         self._errors = Normalizer(1, device)
 
     @torch.no_grad()
-    def reward(self, rollout: Rollout, last_obs: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    def reward(self, rollout: Rollout, last_obs: Tensor, generator: Generator) -> dict[str, Tensor]:
         """Add rewards for what each step reached, then learn to predict it.
 
         Where an episode ended, that is the start of the next one, which is soon known and earns next to nothing.

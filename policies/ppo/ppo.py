@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, VecEnv, vector_sizes
 from embodied.math.symmetry import Mirror
@@ -73,8 +73,8 @@ class PPO(Algorithm):
         }
         self.rollout = rollout_of(config, num_envs, sizes, action_size, self.critic_group, self.device)
         own_seed = seed * distributed.size() + distributed.rank()
-        self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
-        self.order_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
+        self.noise_generator = Generator(self.device).manual_seed(2 * own_seed)
+        self.order_generator = Generator(self.device).manual_seed(2 * own_seed + 1)
         self.collector = Collector(
             self.networks, self.normalizers, self.rollout, self.critic_group, config, self.noise_generator
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY
 from policies.algorithm import SettingsError
@@ -99,7 +99,7 @@ class Rollout:
         ended = self.terminated | self.truncated
         return torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
 
-    def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Tensor]:
+    def minibatches(self, count: int, generator: Generator) -> Iterator[Tensor]:
         """Divide all units at random into `count` index vectors, as equal in length as can be."""
         order = torch.randperm(self.units, generator=generator, device=self.device)
         yield from order.tensor_split(count)

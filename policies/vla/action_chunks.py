@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.hooks import PROPRIO
 from embodied.env.step import LazyObservation
@@ -43,7 +43,7 @@ class ChunkPlanner(Protocol):
         ...
 
     def plan(
-        self, obs: Mapping[str, Tensor], text: Tensor, temperature: float | None, generator: torch.Generator | None, /
+        self, obs: Mapping[str, Tensor], text: Tensor, temperature: float | None, generator: Generator | None, /
     ) -> Tensor:
         """(k, chunk, A) in [-1, 1], from observation groups (k, ...) and encoded instructions (k, width)."""
         ...
@@ -72,7 +72,7 @@ class ChunkedPolicy:
         """
         self.planner, self.instructions, self.temperature = planner, tuple(instructions), temperature
         self._restarted, self._source = restarted, source
-        self._generator = torch.Generator(planner.device).manual_seed(seed)
+        self._generator = Generator(planner.device).manual_seed(seed)
         self._text = self._encode(self.instructions)
         count = len(self.instructions)
         self._chunk = torch.zeros(count, planner.chunk, planner.action_size, device=planner.device)

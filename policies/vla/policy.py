@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
@@ -134,7 +134,7 @@ class VLAPolicy:
         obs: Mapping[str, Tensor],
         text: Tensor,
         temperature: float | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> Tensor:
         """Predict the next action chunk of every environment.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.networks.mlp import Actor, NetworkConfig
 
@@ -19,12 +18,16 @@ class StructuredActor(Actor):
     structure: Any
 
     def __init__(
-        self, inputs: int, actions: int, config: NetworkConfig, structure: Any, generator: torch.Generator | None = None
+        self, inputs: int, actions: int, config: NetworkConfig, structure: Any, generator: Generator | None = None
     ) -> None:
-        """Keep what it is built from; derived classes build the networks, drawn by `generator`."""
+        """Keep what it is built from, and build the networks; of a team, `inputs` and `actions` are one agent's."""
         super().__init__()
-        del config, generator
         self.structure, self._inputs, self._actions = structure, inputs, actions
+        self.build(inputs, actions, config, generator)
+
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
+        """Add the networks."""
+        raise NotImplementedError
 
     @property
     def team_size(self) -> int:

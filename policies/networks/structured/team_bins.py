@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import NetworkConfig
@@ -34,18 +34,9 @@ class TeamBinsActor(DecentralizedActor):
     structure_type = TeamBinsStructure
     structure: TeamBinsStructure
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: TeamBinsStructure,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        """Build one for each agent; `inputs` and `actions` are one agent's."""
-        super().__init__(inputs, actions, config, structure)
-        outputs = actions * structure.bins
-        self.networks = CriticEnsemble(structure.agents, inputs, outputs, config, generator=generator)
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
+        outputs = actions * self.structure.bins
+        self.networks = CriticEnsemble(self.team_size, inputs, outputs, config, generator=generator)
 
     def utilities(self, obs: Tensor) -> Tensor:
         """Of every unit's bins: (N, M S) to (N, M A, bins)."""

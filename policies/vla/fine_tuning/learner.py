@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.algorithm import require_finite
 from policies.data.augmentation import colour_jitter, random_convolution, random_offsets, shifted
@@ -22,7 +22,7 @@ from policies.vla.model.network import supports_bfloat16
 from policies.vla.model.pointing import pointing_loss
 from policies.vla.policy import VLAPolicy
 
-Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+Augmentation = Callable[[Tensor, Generator], Tensor]
 """Images (N, 3, height, width) uint8 to augmented ones, each by its own draws (`policies.data.augmentation`)."""
 
 VALIDATION_SAMPLES = 1024  # held-out samples, spread evenly, on which the error is measured
@@ -67,7 +67,7 @@ class FineTuning:
         self._best = policy.copy()
         self._best_parameters = join(p for p in self._best.network.parameters() if p.requires_grad)
         self._best_error, self._validations_since_best = math.inf, 0
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = Generator().manual_seed(seed)
         self._bfloat16 = supports_bfloat16(policy.device) if config.bfloat16 is None else config.bfloat16
 
     @property
@@ -122,9 +122,9 @@ class FineTuning:
         cosine = FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * min(self.steps / self.total_steps, 1.0)))
         return self.config.learning_rate * warmup * cosine
 
-    def _draws(self, seed: int) -> torch.Generator:
+    def _draws(self, seed: int) -> Generator:
         """A generator on the policy's device."""
-        return torch.Generator(self.current_policy.device).manual_seed(seed)
+        return Generator(self.current_policy.device).manual_seed(seed)
 
     def _features(
         self, policy: VLAPolicy, dataset: ChunkDataset, batch: Batch, pixels: Tensor
@@ -136,7 +136,7 @@ class FineTuning:
         heat_maps = policy.point(pixels, text, bfloat16=self._bfloat16)
         return policy.features(pixels, batch.state, text, heat_maps, bfloat16=self._bfloat16), heat_maps
 
-    def _loss(self, batch: Batch, pixels: Tensor, noise: torch.Generator) -> Tensor:
+    def _loss(self, batch: Batch, pixels: Tensor, noise: Generator) -> Tensor:
         """() the head's loss, mean over the valid actions, and that of pointing."""
         policy = self.current_policy
         features, heat_maps = self._features(policy, self.training, batch, pixels)
@@ -199,7 +199,7 @@ def augmentations_of(config: FineTuningConfig) -> tuple[Augmentation, ...]:
     return (partial(photometric_augmentation, share=config.photometric),) if config.photometric else ()
 
 
-def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: torch.Generator) -> tuple[Tensor, Batch]:
+def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: Generator) -> tuple[Tensor, Batch]:
     """Images (B * cameras, 3, height, width), each shifted by up to `most` pixels, and a batch whose keypoints went
     along."""
     offsets = random_offsets(pixels, draws, most)
@@ -208,7 +208,7 @@ def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: torch.Generato
     return shifted(pixels, offsets), dataclasses.replace(batch, keypoints=batch.keypoints - moved)
 
 
-def photometric_augmentation(images: Tensor, generator: torch.Generator, share: float) -> Tensor:
+def photometric_augmentation(images: Tensor, generator: Generator, share: float) -> Tensor:
     """Colour jitter of a `share` of the images, of half of them a random convolution instead; the others unchanged.
 
     Some stay unchanged: else a policy would not learn what colours mean, nor see the robot that it has.

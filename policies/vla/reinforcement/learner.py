@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.errors import EmbodiedError
 from policies.algorithm import require_finite
@@ -117,9 +117,9 @@ class RLFineTuning:
         self.estimator = make_estimator(algorithm, config, self.tasks, device, seed)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
         self.optimizer = FlatAdamW(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
-        self._order = torch.Generator().manual_seed(seed)
+        self._order = Generator().manual_seed(seed)
         bfloat16 = supports_bfloat16(device) if config.bfloat16 is None else config.bfloat16
-        generator = torch.Generator(device).manual_seed(seed)
+        generator = Generator(device).manual_seed(seed)
         self.sampler = StochasticPolicy(policy, config.temperature, generator, bfloat16)
         self.iterations, self.env_steps, self.gradient_steps, self._rounds = 0, 0, 0, 0
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from policies.networks.mlp import MLP, NetworkConfig
@@ -31,11 +31,11 @@ class PrivilegedCritic:
     def __init__(self, tasks: int, privileged: int, config: RLConfig, device: torch.device, seed: int) -> None:
         """Make it with random weights; `privileged` is the length of the longest privileged observation."""
         self._tasks, self._config = tasks, config
-        shape, weights = NetworkConfig(hidden=HIDDEN), torch.Generator().manual_seed(seed)
+        shape, weights = NetworkConfig(hidden=HIDDEN), Generator().manual_seed(seed)
         self.network = MLP(privileged + tasks + 1, 1, shape, weights).to(device)
         self.normalizer = Normalizer(privileged, device)
         self.optimizer = FlatAdamW(self.network.parameters(), config.critic_learning_rate, max_grad_norm=1.0)
-        self._order = torch.Generator(device).manual_seed(seed)
+        self._order = Generator(device).manual_seed(seed)
 
     @torch.no_grad()
     def __call__(self, batch: RolloutBatch) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Self, cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
@@ -186,7 +186,7 @@ class StochasticPolicy:
     policy: VLAPolicy
     temperature: float
     """Divides the logits."""
-    generator: torch.Generator
+    generator: Generator
     """On the policy's device."""
     bfloat16: bool
     """Compute in bfloat16."""
