@@ -203,14 +203,8 @@ def load(
     kinds = {"terminated": torch.bool, "truncated": torch.bool} | {name: spec.dtype for name, spec in observed.items()}
     parts = {name: tensors[name].to(device, kinds.get(name, torch.float32))[:, None] for name in shapes}
     parts["truncated"][-1] |= ~parts["terminated"][-1]
-    return Transitions(
-        {group: parts[f"obs/{group}"] for group in observation_spec},
-        parts["action"],
-        parts["reward"],
-        parts["terminated"],
-        parts["truncated"],
-        {group: parts[f"next_obs/{group}"] for group in observation_spec},
-    )
+    obs, next_obs = ({group: parts[f"{kind}/{group}"] for group in observation_spec} for kind in ("obs", "next_obs"))
+    return Transitions(obs, *(parts[name] for name in PLAIN), next_obs)
 
 
 def _complaint(name: str, values: Tensor) -> str | None:

@@ -18,7 +18,7 @@ from embodied.math.symmetry import Mirror
 from embodied.storage.trees import same_shapes
 from policies.algorithm import Algorithm, require_finite, transfer_weights
 from policies.data.demonstrations import load as load_demonstrations
-from policies.data.replay_buffer import Batch, Transitions
+from policies.data.replay_buffer import Batch, Transitions, combined
 from policies.imitation.advice import QFunction
 from policies.networks.normalizer import Normalizer
 from policies.networks.optim import distributed
@@ -140,15 +140,12 @@ class OffPolicyLearner(Algorithm):
 
     def record(self, step: Step) -> None:
         """Store the result of the last `act`, and make the updates that are due."""
-        steps = Transitions(
-            {group: values[None] for group, values in self._obs.items()},
-            self._action[None],
-            self._reward(step.reward)[None],
-            step.terminated[None],
-            step.truncated[None],
-            {group: step.final_obs[group][None] for group in self.groups.spec},
+        ended, final_obs = (
+            (step.terminated, step.truncated),
+            {group: step.final_obs[group] for group in self.groups.spec},
         )
-        self.replay.extend(steps)
+        steps = Transitions(self._obs, self._action, self._reward(step.reward), *ended, final_obs)
+        self.replay.extend(combined([steps], lambda tensors: tensors[0][None]))
         if not self.replay.ready:
             return
         start = time.perf_counter()

@@ -136,16 +136,9 @@ def rollout_of(
         SettingsError: it cannot be divided into as many minibatches.
     """
     rollout = Rollout(
-        config.unroll,
-        num_envs,
-        sizes,
-        action_size,
-        actor_group=POLICY,
-        critic_group=critic_group,
-        actor_memory=config.actor.memory,
-        critic_memory=config.critic.memory,
-        device=device,
-    )
+        config.unroll, num_envs, sizes, action_size, actor_group=POLICY, critic_group=critic_group,
+        actor_memory=config.actor.memory, critic_memory=config.critic.memory, device=device,
+    )  # fmt: skip
     if config.minibatches > rollout.units:
         units = (
             f"{num_envs} environments, of which a network that remembers learns whole sequences"

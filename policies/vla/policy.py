@@ -281,14 +281,8 @@ class VLAPolicy:
         require_same_shapes(network.state_dict(), own)
         network.load_state_dict(own)
         normalization = Normalization(*(tensors[f"normalization.{name}"] for name in Normalization.names()))
-        return cls(
-            network.to(normalization.action_low.device),
-            normalization,
-            spec,
-            training_tasks,
-            int(meta["execute"]),
-            parts,
-        )
+        network = network.to(normalization.action_low.device)
+        return cls(network, normalization, spec, training_tasks, int(meta["execute"]), parts)
 
 
 def _build(config: VLAConfig, spec: RobotSpec, parts: PretrainedParts, folders: PretrainedFolders) -> VLANetwork:

@@ -15,16 +15,11 @@ from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.vla.model.config import Head
 from policies.vla.model.network import supports_bfloat16
 from policies.vla.policy import VLAPolicy
+from policies.vla.reinforcement import rollouts
 from policies.vla.reinforcement.advantages import AdvantageEstimator, Advantages
 from policies.vla.reinforcement.grpo import GRPOEstimator
 from policies.vla.reinforcement.ppo import PPOEstimator
-from policies.vla.reinforcement.rollouts import (
-    RolloutBatch,
-    RolloutTask,
-    StochasticPolicy,
-    collect_rollouts,
-    token_head,
-)
+from policies.vla.reinforcement.rollouts import RolloutBatch, RolloutTask, StochasticPolicy
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
 
@@ -188,7 +183,7 @@ class RLFineTuning:
         instructions = [batch.instructions[index] for index in distinct.tolist()]
         text = policy.encode_instructions(instructions, bfloat16=bfloat16)
         features = policy.features(batch.pixels[rows], batch.state[rows], text[which], bfloat16=bfloat16)
-        distribution = token_head(policy).distribution(features, self.sampler.temperature)
+        distribution = rollouts.token_head(policy).distribution(features, self.sampler.temperature)
         executed = batch.executed[rows]
         found = clipped_policy_loss(
             distribution.log_prob(batch.tokens[rows].long()), batch.log_prob[rows], advantages.advantage[rows],
@@ -224,7 +219,9 @@ class RLFineTuning:
         first = self._rounds * config.groups
         texts = [known[(first + place // config.group_size) % len(known)] for place in range(task.env.num_envs)]
         seed, group_size = int(torch.randint(SEEDS, (), generator=self._order)), self.estimator.group_size
-        return collect_rollouts(task, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer)
+        return rollouts.collect_rollouts(
+            task, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer
+        )
 
     def _metrics(self, batch: RolloutBatch, keep: Tensor) -> dict[str, float]:
         success = batch.success.float()
