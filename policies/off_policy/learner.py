@@ -140,11 +140,8 @@ class OffPolicyLearner(Algorithm):
 
     def record(self, step: Step) -> None:
         """Store the result of the last `act`, and make the updates that are due."""
-        ended, final_obs = (
-            (step.terminated, step.truncated),
-            {group: step.final_obs[group] for group in self.groups.spec},
-        )
-        steps = Transitions(self._obs, self._action, self._reward(step.reward), *ended, final_obs)
+        reward, final_obs = self._reward(step.reward), {group: step.final_obs[group] for group in self.groups.spec}
+        steps = Transitions(self._obs, self._action, reward, step.terminated, step.truncated, final_obs)
         self.replay.extend(combined([steps], lambda tensors: tensors[0][None]))
         if not self.replay.ready:
             return
