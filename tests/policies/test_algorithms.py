@@ -250,7 +250,7 @@ SVEA = [*EYES, "--algorithm", "svea", "--svea.unroll", "4", "--svea.warm-up", "1
         "--svea.buffer-size", "96"]  # fmt: skip
 REACH = "manipulation/reach"
 SEEN = pytest.mark.parametrize(
-    ("task", "own"), [(PUSHER, 2), pytest.param(REACH, 11, marks=pytest.mark.slow)], ids=["toy", "reach"]
+    ("task", "own"), [(PUSHER, 3), pytest.param(REACH, 11, marks=pytest.mark.slow)], ids=["toy", "reach"]
 )
 
 
