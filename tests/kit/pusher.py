@@ -11,7 +11,9 @@ from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tests.kit.toy_tasks import Speck, TaskState
 
-SEEN = '<light pos="0 -1 3"/><camera name="view" pos="0 -3 1" xyaxes="1 0 0 0 .3 .9"/><camera name="wrist" pos="0 0 3"/>'
+SEEN = (
+    '<light pos="0 -1 3"/><camera name="view" pos="0 -3 1" xyaxes="1 0 0 0 .3 .9"/><camera name="wrist" pos="0 0 3"/>'
+)
 
 
 class Pusher(Speck):
