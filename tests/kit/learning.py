@@ -193,7 +193,7 @@ def assert_resumed_run_equals_whole(
 ) -> Trainer:
     """Training interrupted and resumed half way ends bit for bit as training in one go; returns the whole run.
 
-    `make` has environments for a seed, `adviser` the policy that advises in them; `between` happens at the interruption.
+    `make` has environments for a seed, `adviser` the policy that advises in them; `between` is called half way.
     """
 
     def run(seed: int, stop_after: int, **options: Any) -> Trainer:

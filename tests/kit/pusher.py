@@ -11,16 +11,14 @@ from embodied.core.hooks import Observation
 from embodied.core.world import World
 from tests.kit.toy_tasks import Speck, TaskState
 
-SEEN = (
-    '<light pos="0 -1 3"/><camera name="view" pos="0 -3 1" xyaxes="1 0 0 0 .3 .9"/><camera name="wrist" pos="0 0 3"/>'
-)
+EYES = '<camera name="view" pos="0 -3 1" xyaxes="1 0 0 0 .3 .9"/><camera name="wrist" pos="0 0 3"/>'
 
 
 class Pusher(Speck):
     """Push a ball. Success: it is ahead. Failure: its time is up."""
 
     engines = ("mujoco",)
-    xml = Speck.xml.replace("<worldbody>", f"<worldbody>{SEEN}")
+    xml = Speck.xml.replace("<worldbody>", f"<worldbody><light pos='0 -1 3'/>{EYES}")
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
         return {**super().observe(world, state, key), "proprio": {"position": world["position"]}}

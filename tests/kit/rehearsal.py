@@ -131,8 +131,8 @@ def place(photographer: Photographer, board_to_camera: np.ndarray) -> None:
 
 
 def views(board: Board, camera: Camera, count: int, rng: np.random.Generator, tilt: float = 0.6) -> list[np.ndarray]:
-    """Poses (4, 4) board_to_camera as a person would choose them: anywhere in the picture, near and far, tilted by up to
-    `tilt` rad."""
+    """Poses (4, 4) board_to_camera as a person would choose them: anywhere in the picture, near and far, and tilted, by
+    `tilt` rad at most."""
     middle = np.array([*board.size, 0.0]) / 2
     poses = []
     for _ in range(count):
@@ -149,8 +149,8 @@ def views(board: Board, camera: Camera, count: int, rng: np.random.Generator, ti
 
 
 def looking_at(position: np.ndarray, target: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """(4, 4) camera_to_world of a camera in OpenCV's axes at a position (3,) that looks at a target (3,), in m; `down` (3,)
-    points down in the picture."""
+    """(4, 4) camera_to_world of a camera in OpenCV's axes at a position (3,) that looks at a target (3,), in m;
+    `down` (3,) points down in the picture."""
     forward = np.asarray(target, float) - position
     forward = forward / np.linalg.norm(forward)
     right = np.cross(down, forward)

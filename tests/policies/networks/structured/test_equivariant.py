@@ -99,16 +99,13 @@ def test_gradients_reach_every_parameter() -> None:
 
 
 def test_an_update_is_finite_and_moves_the_policy() -> None:
-    ppo, random, none = (
-        PPO(vectors(policy=7 * WIDTH), 18, 64, CONFIG),
-        torch.Generator().manual_seed(2),
-        torch.zeros(64),
-    )
+    ppo, random = PPO(vectors(policy=7 * WIDTH), 18, 64, CONFIG), torch.Generator().manual_seed(2)
+    never = torch.zeros(64, dtype=torch.bool)
     before = ppo.optimizer.vector.clone()
     for t in range(CONFIG.unroll):
         obs = {"policy": bodies(LEGS, 64, seed=t).flatten(1)}
         ppo.act(obs)
-        ppo.record(StepData(obs, torch.randn(64, generator=random), none.bool(), none.bool(), none.bool(), obs))
+        ppo.record(StepData(obs, torch.randn(64, generator=random), never, never, never, obs))
     metrics = ppo.update({"policy": bodies(LEGS, 64).flatten(1)})
     assert set(metrics) == set(REPORTED)
     assert not torch.equal(before, ppo.optimizer.vector)
