@@ -27,10 +27,9 @@ def run(steps: int, config: DaggerConfig = QUICK) -> Trainer:
     return train(PointMass(8), config, total_steps=steps, adviser=homewards)
 
 
-@pytest.mark.parametrize(("steps", "reaches"), [(640, 0.8), pytest.param(4_000, 0.95, marks=pytest.mark.slow)])
-def test_it_does_what_the_expert_says_and_so_reaches_its_goal(steps: int, reaches: float):
-    policy = run(steps).policy
-    assert success_of(policy) > reaches
+def test_it_does_what_the_expert_says_and_so_reaches_its_goal():
+    policy = run(640).policy
+    assert success_of(policy) > 0.8
     assert policy.kind == "gaussian-mlp"
 
 
@@ -90,19 +89,18 @@ def test_the_step_size_falls_to_nothing():
     assert not torch.equal(learner.optimizer.vector, before)
 
 
-@pytest.mark.parametrize(("steps", "share"), [(2_304, 0.95), pytest.param(30_000, 1.0, marks=pytest.mark.slow)])
-def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once(steps: int, share: float):
+def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once():
     def knowing(obs: Mapping[str, Tensor]) -> Tensor:
         return env.position[:, :1].sign()
 
     env = Recall(64)
     config = dataclasses.replace(QUICK, unroll=6, actor=REMEMBERING, batch_size=240)
-    policy, own = train(env, config, total_steps=steps, adviser=knowing).policy, Recall(256, seed=1)
+    policy, own = train(env, config, total_steps=2_304, adviser=knowing).policy, Recall(256, seed=1)
     obs, begun = own.reset(), torch.ones(256, dtype=torch.bool)
     network, hidden = policy.network, torch.zeros(256, 16)
     for _ in range(2 * own.max_episode_steps):
         action, hidden = network.step(obs["policy"], hidden.masked_fill(begun[:, None], 0.0))
-        assert (action.sign() == own.position[:, :1].sign()).float().mean() >= share
+        assert (action.sign() == own.position[:, :1].sign()).float().mean() >= 0.95
         step = own.step(action)
         obs, begun = step.obs, step.truncated
 
