@@ -102,11 +102,7 @@ class Algorithm(Protocol):
         An untrained critic beside a policy that hardly ever fails learns the cost of failures only after the policy
         has forgotten how to avoid them.
 
-        Args:
-            state: What `state` of that training's algorithm returned.
-
-        Returns:
-            Whether there is a critic in it that fits.
+        `state` is what that training's algorithm returned; returns whether there is a critic in it that fits.
         """
         del state
         return False

@@ -138,14 +138,9 @@ class Policy:
 
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
-        """Choose actions.
+        """Actions (N, A) or (N, agents, A), in [-1, 1].
 
-        Args:
-            obs: The environment's observation groups, or just the group this policy reads: (N, size), or
-                (N, agents, size).
-
-        Returns:
-            (N, A) or (N, agents, A), in [-1, 1].
+        Observations are the environment's groups, or just the one this policy reads: (N, size) or (N, agents, size).
 
         Raises:
             EmbodiedError: it remembers, so it must be known which episodes begin; or it is a team's of another number.

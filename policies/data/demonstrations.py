@@ -204,7 +204,7 @@ def load(
     parts = {name: tensors[name].to(device, kinds.get(name, torch.float32))[:, None] for name in shapes}
     parts["truncated"][-1] |= ~parts["terminated"][-1]
     obs, next_obs = ({group: parts[f"{kind}/{group}"] for group in observation_spec} for kind in ("obs", "next_obs"))
-    return Transitions(obs, *(parts[name] for name in PLAIN), next_obs)
+    return Transitions(obs, parts["action"], parts["reward"], parts["terminated"], parts["truncated"], next_obs)
 
 
 def _complaint(name: str, values: Tensor) -> str | None:

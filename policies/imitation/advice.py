@@ -61,13 +61,7 @@ class Advice:
 
 
 def advice_loss(own: Tensor, advice: Tensor, q_value: QFunction) -> Tensor:
-    """Squared distance of the policy's actions from advice that critics prefer, shape ().
-
-    Args:
-        own: (B, A) the policy's actions.
-        advice: (B, A + 1) as of `ADVICE`.
-        q_value: The critics.
-    """
+    """Squared distance of the policy's actions (B, A) from `ADVICE` (B, A + 1) that critics prefer, shape ()."""
     advised, given = advice[:, :-1], advice[:, -1] > 0
     with torch.no_grad():
         preferred = given & (q_value(advised) > q_value(own))

@@ -157,11 +157,9 @@ class BehaviourCloning(Algorithm):
         self.optimizer.vector.copy_(self._best_parameters)
 
     def set_demonstrations(self, steps: Transitions, source: Tensor | None = None) -> None:
-        """Learn from these steps of one environment, (T, 1, ...).
+        """Learn from whole episodes of one environment, one after another, (T, 1, ...).
 
-        Args:
-            steps: Whole episodes, one after another.
-            source: (T,) of `interventions.Source`, who acted; by default all are demonstrations.
+        `source` (T,) of `interventions.Source` says who acted; by default all are demonstrations.
 
         Raises:
             EmbodiedError: They hold too few episodes to hold some out.

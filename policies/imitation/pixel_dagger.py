@@ -34,7 +34,7 @@ class SeenAnswers(Answers):
 class PixelDagger(Dagger):
     """Dagger whose policy reads images and the numbers beside them; the encoder is trained by imitation, too."""
 
-    config: PixelDaggerConfig
+    config: PixelDaggerConfig  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, observation_spec: Mapping[str, ObservationSpec], *given: Any, **options: Any) -> None:
         """Build networks and buffer; arguments as of `policies.registry.Build`.

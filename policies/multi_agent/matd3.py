@@ -32,10 +32,7 @@ class MATD3Config(DeterministicConfig):
     gradients of all agents together.
     """
 
-    @property
-    def own_rewards(self) -> bool:
-        """True: every agent's critics learn from its own."""
-        return True
+    own_rewards = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,15 +99,6 @@ class AgentsBellmanUpdate(BellmanUpdate[CriticEnsemble]):
 
 
 def deviations(action: Tensor, own: Tensor, agents: int) -> Tensor:
-    """Joint actions, in each of which one agent's action is replaced.
-
-    Args:
-        action: (B, M A) of all.
-        own: (B, M A), the replacement for each.
-        agents: M.
-
-    Returns:
-        (M, B, M A), of which row i is `action` with agent i's part from `own`.
-    """
+    """(M, B, M A) joint actions, of which row i is `action` (B, M A) with agent i's part from `own` (B, M A)."""
     mine = torch.eye(agents, dtype=torch.bool, device=action.device)[:, None, :, None]  # (M, 1, M, 1)
     return torch.where(mine, own.unflatten(-1, (agents, -1)), action.unflatten(-1, (agents, -1))).flatten(2)

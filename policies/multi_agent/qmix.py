@@ -59,11 +59,6 @@ class QMIXConfig(OffPolicyConfig):
     """Observation group that the mixer reads as state; where the environment has no such group, it reads what the
     agents observe."""
 
-    @property
-    def critic_obs_group(self) -> str:
-        """Observation group that the mixer reads."""
-        return self.critic_group
-
     def epsilon(self, steps: int) -> float:
         """Probability of a random bin after so many transitions."""
         share = 1.0 if steps >= self.epsilon_steps else steps / self.epsilon_steps

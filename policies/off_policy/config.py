@@ -76,6 +76,10 @@ class ObservationGroups:
 class OffPolicyConfig(Bounded):
     """Settings that all off-policy algorithms share."""
 
+    critic_group = POLICY
+    """Observation group that the critics read, where the environment has it; a setting of some algorithms."""
+    own_rewards = False
+    """Whether a team's agents learn from rewards of their own, and not from the team's mean; no setting."""
     unroll: Annotated[int, at_least(1)] = 16
     """Control steps of every environment per line of metrics; between checkpoints lie whole lines."""
     buffer_size: Annotated[int, at_least(1)] = 1_000_000
@@ -130,11 +134,6 @@ class OffPolicyConfig(Bounded):
     """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it. Policies
     act in float32 whatever this says."""
 
-    @property
-    def critic_obs_group(self) -> str:
-        """Observation group that the critics read, where the environment has it."""
-        return POLICY
-
     def groups(self, spec: Mapping[str, ObservationSpec]) -> ObservationGroups:
         """Observation groups of an environment that the algorithm reads.
 
@@ -142,18 +141,13 @@ class OffPolicyConfig(Bounded):
             SettingsError: There is no group `policy`.
         """
         require_policy_group(spec)
-        critic = self.critic_obs_group if self.critic_obs_group in vector_sizes(spec) else POLICY
+        critic = self.critic_group if self.critic_group in vector_sizes(spec) else POLICY
         return ObservationGroups({group: spec[group] for group in (POLICY, critic)}, POLICY, critic)
 
     @property
     def policy_network(self) -> NetworkConfig:
         """Network that chooses actions: the critic's, unless the algorithm has an actor."""
         return self.critic
-
-    @property
-    def own_rewards(self) -> bool:
-        """Whether a team's agents learn from rewards of their own, and not from the team's mean."""
-        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -198,11 +192,6 @@ class ActorCriticConfig(OffPolicyConfig):
     """Network that chooses actions."""
     critic_group: str = "critic"
     """Observation group the critics read; where the environment has no such group, they read the actor's."""
-
-    @property
-    def critic_obs_group(self) -> str:
-        """Observation group that the critics read."""
-        return self.critic_group
 
     @property
     def policy_network(self) -> NetworkConfig:

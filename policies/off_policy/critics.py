@@ -19,13 +19,9 @@ Ensemble = TypeVar("Ensemble", bound=CriticEnsemble)
 
 
 def bellman_target(values: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
-    """Targets r + γ (Q + bonus), (E, B, 1).
+    """Targets r + γ (Q + bonus), (E, B, 1), from each target critic's Q-values (E, B, 1) of the next state and action.
 
-    Args:
-        values: (E, B, 1) Q-values of the next state and action, of each target critic.
-        reward: (B,).
-        discount: (B,) factor γ on the next value, 0 after a failure.
-        bonus: (B,) added to the next value before it is discounted.
+    All else is (B,); the discount γ is 0 after a failure.
     """
     return (reward + discount * (values.squeeze(-1) + bonus)).unsqueeze(-1)
 

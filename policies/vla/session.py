@@ -7,15 +7,14 @@ from typing import Any
 
 from embodied.storage.checkpoints import Checkpoint
 from policies.training.session import Session
-from policies.vla.fine_tuning.learner import FineTuning
 from policies.vla.policy import VLAPolicy
-from policies.vla.reinforcement.learner import RLFineTuning
 
 
 class VLASession(Session):
     """A training run whose checkpoints hold a policy, its task or suite if there is one, and the learner's state."""
 
-    learner: FineTuning | RLFineTuning
+    learner: Any
+    """`FineTuning` or `RLFineTuning`."""
 
     def __init__(self, learner: Any, command: str, task: str | None, checkpoint_seconds: float) -> None:
         """Set the checkpoints' content; `train` sets the run. `command` is the module whose `--resume RUN` goes on."""

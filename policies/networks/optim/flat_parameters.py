@@ -83,15 +83,10 @@ class FlatAdamW:
 
     @torch.no_grad()
     def step(self, gradient: Tensor, held: int = 0) -> Tensor:
-        """Take one step down a (P,) gradient, which is shortened in place.
+        """Take one step down a (P,) gradient, which is shortened in place; returns its norm () before that.
 
-        Args:
-            gradient: (P,)
-            held: How many parameters, the first ones, stay as they are; Adam's moments of them are gathered, so that
-                their first step, when they are let go, is not longer than any other.
-
-        Returns:
-            () norm of the gradient before it was shortened.
+        The first `held` parameters stay as they are; Adam's moments of them are gathered, so that their first step,
+        when they are let go, is not longer than any other.
         """
         norm = torch.linalg.vector_norm(gradient)
         if self._max_norm is not None:

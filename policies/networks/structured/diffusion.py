@@ -77,14 +77,9 @@ class Denoiser(nn.Module):
         return (predicted - noise).square().mean()
 
     def denoise(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """Actions of standard normal noise (Ho et al., algorithm 2), kept within [-1, 1] on the way.
+        """Actions (B, A) of standard normal noise (Ho et al., algorithm 2), kept within [-1, 1] on the way.
 
-        Args:
-            obs: (B, inputs).
-            noise: (steps, B, A), the initial noise and that which every step but the last adds.
-
-        Returns:
-            (B, A).
+        `noise` is (steps, B, A), the initial noise and that which every step but the last adds.
         """
         x = noise[0]
         for index in range(self.steps - 1, -1, -1):

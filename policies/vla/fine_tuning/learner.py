@@ -42,15 +42,9 @@ class FineTuning:
         seed: int = 0,
         augmentations: Sequence[Augmentation] = (),
     ) -> None:
-        """Begin with `policy`, which goes on learning.
+        """Begin with `policy`, which goes on learning; it has the normalisation of these demonstrations, or of more.
 
-        Args:
-            policy: With the normalisation of these demonstrations, or of more.
-            demonstrations: What to imitate.
-            config: Options.
-            total_steps: Gradient steps, of which the learning rate schedule is made.
-            seed: Of the split, of batches and augmentations.
-            augmentations: After those that the config names.
+        The learning rate falls over `total_steps`; `augmentations` follow those that the config names.
         """
         keep_freed_memory()
         self.current_policy, self.config, self.total_steps, self.steps = policy, config, total_steps, 0

@@ -40,14 +40,10 @@ class RolloutTask:
 
     @classmethod
     def of(cls, env: Env, policy: VLAPolicy, horizon: int = 0, hold: float = 0.0, what: str = "the policy") -> Self:
-        """A task's environments, checked for a policy.
+        """A task's environments, made with a policy's cameras, and checked for it; errors call the policy `what`.
 
-        Args:
-            env: Made with the policy's cameras.
-            policy: Whose observations and instructions are needed.
-            horizon: Control steps of an episode; 0, or more than the task's own: the task's own.
-            hold: s for which the task is to stay solved; 0: success counts at once.
-            what: What errors call the policy.
+        Episodes have `horizon` control steps; 0, or more than the task's own: the task's own. The task is to stay
+        solved for `hold` s; 0: success counts at once.
 
         Raises:
             EmbodiedError: policy and environment do not fit, there is no instruction, or an episode is too short to
