@@ -98,22 +98,6 @@ def test_samples_are_uniform_and_repeat_with_their_generator():
     assert shares.max() < 1.3 / 40
 
 
-def test_a_resumed_buffer_goes_on_as_the_first():
-    first, data = buffer(24, 2, 3), steps(40, 2)
-    first.extend(row_range(data, 0, 12))
-    for t in range(12, 17):
-        first.extend(row(data, t))
-    second = buffer(24, 2, 3)
-    second.load_state(first.state())
-    for made in (first, second):
-        made.extend(row_range(data, 17, 22))
-    index = torch.arange(24)
-    a, b = first.gather(index), second.gather(index)
-    assert torch.equal(a.reward, b.reward)
-    assert torch.equal(a.next_obs["critic"], b.next_obs["critic"])
-    assert torch.equal(a.discount, b.discount)
-
-
 @pytest.mark.parametrize("dtype", BufferDtype)
 def test_images_are_stored_as_bytes_beside_vectors(dtype):
     spec = {**vectors(proprio=2), "pixels/front": ObservationSpec((3, 4, 5), torch.uint8)}

@@ -65,20 +65,6 @@ def test_the_first_step_after_the_warm_up_is_no_longer_than_any_first_step():
     assert 0 < max(moved) < 1.1e-3
 
 
-def test_a_resumed_warm_up_ends_when_it_would_have():
-    config = dataclasses.replace(CONFIG, critic_warm_up=2)
-    trainer = Trainer(PointMass(64), config, total_steps=10_000)
-    trainer.iterate()
-    resumed = Trainer(PointMass(64), config, total_steps=10_000)
-    resumed.load_state(trainer.state())
-    for _ in range(2):
-        trainer.iterate()
-        resumed.iterate()
-    whole, half = algorithm_of(trainer, PPO).actor, algorithm_of(resumed, PPO).actor
-    for a, b in zip(whole.parameters(), half.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 def test_a_script_that_breaks_down_is_refused():
     broken = lambda obs: torch.full((len(obs["policy"]), PointMass(1).action_size), float("nan"))  # noqa: E731
     with pytest.raises(EmbodiedError, match="not finite"):

@@ -176,24 +176,17 @@ def test_the_critic_reads_its_own_group_where_there_is_one():
     assert privileged.critic(torch.zeros(2, 5)).shape == make().critic(torch.zeros(2, 3)).shape == (2,)
 
 
-def test_another_rank_s_state_brings_what_was_learned_but_not_its_noise():
-    ppo, other = make(seed=1), make(seed=2)
-    ppo.update(rollout(ppo))
-    noise = other.noise_generator.get_state()
-    other.load_state(ppo.state(), explore_alike=False)
-    assert torch.equal(other.optimizer.vector, ppo.optimizer.vector)
-    assert torch.equal(other.noise_generator.get_state(), noise)
-
-
-def test_another_rank_s_trainer_goes_on_with_fresh_episodes():
+def test_another_rank_s_trainer_takes_what_was_learned_and_goes_on_with_fresh_episodes_and_noise_of_its_own():
     env = PointMass(64, 2)
     trainer = Trainer(PointMass(64, 1), QUICK, total_steps=10**6, seed=1)
     other = Trainer(env, QUICK, total_steps=10**6, seed=2)
     trainer.iterate()
-    position = env.position.clone()
+    position, learner = env.position.clone(), algorithm_of(other, PPO)
+    noise = learner.noise_generator.get_state()
     other.load_state(trainer.state() | {"rank": 1})
     assert other.steps == trainer.steps
-    assert torch.equal(algorithm_of(other, PPO).optimizer.vector, algorithm_of(trainer, PPO).optimizer.vector)
+    assert torch.equal(learner.optimizer.vector, algorithm_of(trainer, PPO).optimizer.vector)
+    assert torch.equal(learner.noise_generator.get_state(), noise)
     assert torch.equal(env.position, position)
 
 
