@@ -14,13 +14,11 @@ from policies.data import demonstrations
 from policies.data.interventions import Source, episodes_to_keep, mark_before, target_shares, weights
 from policies.data.replay_buffer import Transitions
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
-from policies.networks.mlp import Activation, NetworkConfig
+from tests.kit.learners import CONFIGS
 from tests.kit.learning import vectors
 
 SHOWN, ROBOT, HELPED, BEFORE = (int(source) for source in Source)
-CONFIG = BehaviourCloningConfig(
-    actor=NetworkConfig((32, 32), Activation.RELU), batch_size=64, updates=5.0, learning_rate=3e-3, held_out=0.0
-)
+CONFIG: BehaviourCloningConfig = dataclasses.replace(CONFIGS["bc"], held_out=0.0)
 
 
 def ends_after(*lengths: int) -> Tensor:

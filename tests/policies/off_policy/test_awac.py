@@ -12,11 +12,10 @@ from torch import Tensor
 
 from policies.imitation.advice import QFunction
 from policies.imitation.losses import log_likelihood
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.awac import AWACActorUpdate, AWACConfig, advantage_weights
+from tests.kit.learners import SMALL
 
-SMALL = NetworkConfig((32, 32), Activation.RELU)
 LEARNING_RATE: dict[str, Any] = {"actor_learning_rate": 3e-3}
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from policies.data.replay_buffer import Transitions
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.optim.cpu_settings import products
 from policies.networks.pixels import PixelActor, PixelObservation
 from policies.off_policy.critics import BellmanUpdate, bellman_target, critic_loss
@@ -20,13 +19,12 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.svea import Augmentation, SVEAConfig, SVEAUpdate, salient
 from policies.pixel_policy import PixelGroups, PixelPolicy
 from policies.policy import rebuild
+from tests.kit.learners import QUICK
 from tests.kit.learning import SIDE, PointMass, vectors
 
-SMALL = NetworkConfig((32, 32), Activation.RELU)
 IMAGE = ObservationSpec((3, SIDE, SIDE), torch.uint8)
 SPEC = {**vectors(policy=5, proprio=2), "pixels/above": IMAGE}
-CONFIG = SVEAConfig(actor=SMALL, critic=SMALL, gamma=0.9, batch_size=8, warm_up=32, unroll=4, buffer_size=2_000,
-                    features=8)  # fmt: skip
+CONFIG = SVEAConfig(**{**QUICK, "batch_size": 8}, features=8)
 
 
 def some(rows: int = 8) -> tuple[PixelObservation, Tensor, Tensor]:

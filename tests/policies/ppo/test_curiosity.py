@@ -12,13 +12,13 @@ from policies import PPO, PPOConfig, Trainer, train
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import CuriosityConfig
 from policies.ppo.curiosity import Curiosity
+from tests.kit.learners import RESUMED
 from tests.kit.learning import PointMass, algorithm_of
 
 SMALL = NetworkConfig((16, 16))
-QUICK = PPOConfig(
-    unroll=8, epochs=2, minibatches=2, actor=SMALL, critic=dataclasses.replace(SMALL, output_gain=1.0),
-    curiosity=CuriosityConfig(weight=0.5),
-)  # fmt: skip
+QUICK: PPOConfig = dataclasses.replace(
+    RESUMED["ppo curious"].config, actor=SMALL, critic=dataclasses.replace(SMALL, output_gain=1.0)
+)
 
 
 def curiosity(weight: float = 1.0, seed: int = 0) -> Curiosity:

@@ -9,14 +9,11 @@ import torch
 
 from embodied.errors import EmbodiedError
 from policies import PPO, PPOConfig, Trainer, train
-from policies.networks.mlp import Architecture, NetworkConfig
+from policies.networks.mlp import NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
 from policies.policy import Policy, RememberingPolicy
+from tests.kit.learners import REMEMBERING as QUICK
 from tests.kit.learning import PointMass, Recall, algorithm_of, vectors
-
-ACTOR = NetworkConfig((16,), architecture=Architecture.GRU, memory=12)
-CRITIC = dataclasses.replace(ACTOR, output_gain=1.0)
-QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=ACTOR, critic=CRITIC)
 
 
 def learned(config: PPOConfig, iterations: int) -> Trainer:
