@@ -65,10 +65,6 @@ class ES(Algorithm):
         self.score = self.weight.new_zeros(num_envs)
 
     @property
-    def unroll(self) -> int:
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
         return Policy(self.network, LINEAR)
 

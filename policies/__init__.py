@@ -20,22 +20,9 @@ if TYPE_CHECKING:
     from policies.training.loop import Trainer, train
 
 __all__ = [
-    "PPO",
-    "Algorithm",
-    "OffPolicyLearner",
-    "PPOConfig",
-    "Policy",
-    "PolicyFunction",
-    "RLPDConfig",
-    "SACConfig",
-    "Step",
-    "TD3Config",
-    "Trainer",
-    "VecEnv",
-    "random_policy",
-    "train",
-    "zero_policy",
-]
+    "PPO", "Algorithm", "OffPolicyLearner", "PPOConfig", "Policy", "PolicyFunction", "RLPDConfig", "SACConfig", "Step",
+    "TD3Config", "Trainer", "VecEnv", "random_policy", "train", "zero_policy",
+]  # fmt: skip
 
 _LAZY = {
     "Algorithm": "policies.algorithm",

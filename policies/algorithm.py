@@ -27,12 +27,7 @@ class SettingsError(EmbodiedError, ValueError):
 
 
 def require_finite(metrics: Mapping[str, float], remedy: str = "", when: str = "") -> None:
-    """Refuse metrics of a training that are not finite numbers.
-
-    Args:
-        metrics: Name to number.
-        remedy: What may help, for the message.
-        when: In which iteration or step it was, for the message.
+    """Refuse metrics of a training that are not finite numbers; the message says `when` it was, and a `remedy`.
 
     Raises:
         DivergedError: Some are infinite or NaN; names them.
@@ -80,10 +75,13 @@ class Algorithm(Protocol):
     Its constructor has the signature of `policies.registry.Build`. Classes derive from this one.
     """
 
+    config: Any
+    """Settings, with a field `unroll`."""
+
     @property
     def unroll(self) -> int:
         """Control steps of every environment per iteration."""
-        ...
+        return self.config.unroll
 
     @property
     def policy(self) -> Policy:
@@ -104,11 +102,7 @@ class Algorithm(Protocol):
         An untrained critic beside a policy that hardly ever fails learns the cost of failures only after the policy
         has forgotten how to avoid them.
 
-        Args:
-            state: What `state` of that training's algorithm returned.
-
-        Returns:
-            Whether there is a critic in it that fits.
+        `state` is what that training's algorithm returned; returns whether there is a critic in it that fits.
         """
         del state
         return False

@@ -13,17 +13,8 @@ from embodied import cli
 from embodied.env.multi_agent import AgentsEnv
 from embodied.env.vec_env import PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError, guard
-from policies.data.demonstrations import (
-    Demonstrator,
-    NoisyDemonstrator,
-    RecordedActor,
-    Recording,
-    concatenated,
-    load,
-    load_source,
-    record_actor,
-    save,
-)
+from policies.data import demonstrations as data
+from policies.data.demonstrations import Demonstrator, NoisyDemonstrator, RecordedActor, Recording
 from policies.data.interventions import Source
 from policies.imitation.supervision import SupervisedActor, SupervisionConfig
 
@@ -115,16 +106,12 @@ def main(arguments: list[str] | None = None) -> int:
     earlier = [] if settings.after is None else [_earlier(settings.after, env)]
     actor = _actor(settings, world, env)
     with cli.Line(f"{settings.task} by {settings.policy}", settings.episodes * (world.agents or 1)) as line:
-        new = record_actor(
-            env,
-            actor,
-            settings.episodes * (world.agents or 1),
-            failures=settings.failures,
-            hold=settings.hold,
+        new = data.record_actor(
+            env, actor, settings.episodes * (world.agents or 1), failures=settings.failures, hold=settings.hold,
             on_step=lambda kept: line.update(kept, f"{kept} episodes"),
-        )
-    recording = concatenated([*earlier, new])
-    save(settings.out, recording.steps, recording.source)
+        )  # fmt: skip
+    recording = data.concatenated([*earlier, new])
+    data.save(settings.out, recording.steps, recording.source)
     cli.show(f"{_described(recording)} -> {settings.out}")
     return 0
 
@@ -145,8 +132,8 @@ def _actor(settings: Settings, world: Env, env: VecEnv) -> RecordedActor:
 
 
 def _earlier(path: Path, env: VecEnv) -> Recording:
-    steps = load(path, env.observation_spec, env.action_size, env.device)
-    return Recording(steps, load_source(path, env.device))
+    steps = data.load(path, env.observation_spec, env.action_size, env.device)
+    return Recording(steps, data.load_source(path, env.device))
 
 
 def _described(recording: Recording) -> str:

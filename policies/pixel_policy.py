@@ -85,9 +85,8 @@ class PixelGroups(ObservationGroups):
         seen = self.observation(obs)
         return dataclasses.replace(seen, vector=normalizers[self.actor](seen.vector))
 
-    def policy(self, actor: Any, mean: Tensor, scale: Tensor, config: OffPolicyConfig) -> Policy:
-        network = NormalizedPixelActor(actor, mean, scale, config.observation_clip)
-        return PixelPolicy(network, config.policy_network, self)
+    def policy(self, actor: Any, normalizer: Normalizer, config: OffPolicyConfig) -> Policy:
+        return PixelPolicy(NormalizedPixelActor.of(actor, normalizer), config.policy_network, self)
 
     def __str__(self) -> str:
         width, height = self.resolution

@@ -13,12 +13,13 @@ from dataclasses import asdict
 from typing import Any, Protocol, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, PolicyFunction
 from embodied.errors import EmbodiedError
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
+from policies.networks.normalizer import Normalizer
 from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured.actor import StructuredActor
@@ -53,10 +54,17 @@ class NormalizedActor(nn.Module):
         observation_scale: Tensor,
         clip: float,
     ) -> None:
+        """Put an actor behind the part of the observations' statistics that belongs to it."""
         super().__init__()
         self.actor, self.clip = actor, clip
-        self.register_buffer("observation_mean", observation_mean)
-        self.register_buffer("observation_scale", observation_scale)
+        mean, scale = actor.statistics(observation_mean, observation_scale)
+        self.register_buffer("observation_mean", mean)
+        self.register_buffer("observation_scale", scale)
+
+    @classmethod
+    def of(cls, actor: GaussianActor | SquashedActor | StructuredActor, normalizer: Normalizer) -> Self:
+        """A learner's actor with its statistics; both are shared, not copied."""
+        return cls(actor, normalizer.mean, normalizer.scale, normalizer.clip)
 
     def forward(self, obs: Tensor) -> Tensor:
         """(N, size) to (N, A), unbounded unless the actor is squashed."""
@@ -80,15 +88,9 @@ class Policy:
     """Chooses actions from raw observations: the most likely ones, or sampled ones after `stochastic`."""
 
     def __init__(self, network: NormalizedActor, config: NetworkConfig, group: str = POLICY) -> None:
-        """Wrap a network, which is shared, not copied.
-
-        Args:
-            network: Actor and statistics.
-            config: What the actor was built from.
-            group: Observation group it reads.
-        """
+        """Wrap a network, which is shared, not copied; `config` is that of its actor, `group` the one it reads."""
         self.network, self.config, self.group = network, config, group
-        self._generator: torch.Generator | None = None
+        self._generator: Generator | None = None
 
     @property
     def kind(self) -> str:
@@ -136,14 +138,9 @@ class Policy:
 
     @torch.no_grad()
     def __call__(self, obs: Mapping[str, Tensor] | Tensor) -> Tensor:
-        """Choose actions.
+        """Actions (N, A) or (N, agents, A), in [-1, 1].
 
-        Args:
-            obs: The environment's observation groups, or just the group this policy reads: (N, size), or
-                (N, agents, size).
-
-        Returns:
-            (N, A) or (N, agents, A), in [-1, 1].
+        Observations are the environment's groups, or just the one this policy reads: (N, size) or (N, agents, size).
 
         Raises:
             EmbodiedError: it remembers, so it must be known which episodes begin; or it is a team's of another number.
@@ -197,7 +194,7 @@ class Policy:
     def stochastic(self, seed: int) -> Self:
         """Return the same policy with sampled actions."""
         policy = copy.copy(self)
-        policy._generator = torch.Generator(self.network.observation_mean.device).manual_seed(seed)
+        policy._generator = Generator(self.network.observation_mean.device).manual_seed(seed)
         return policy
 
     def to_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -243,13 +240,12 @@ class Policy:
         if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:
             if "structure" not in meta:
                 raise ValueError("an earlier version of this library wrote it; train again")
-            actor = structured.build(size, actions, config, structured.structure_type(**meta["structure"]))
+            actor = structured(size, actions, config, structured.structure_type(**meta["structure"]))
         elif meta["kind"] == SQUASHED:
             actor = SquashedActor(size, actions, config, stochastic=meta["stochastic"])
         else:
             actor = make_actor(size, actions, config)
-        mean, scale = actor.statistics(torch.zeros(size), torch.ones(size))
-        network = NormalizedActor(actor, mean, scale, meta["clip"])
+        network = NormalizedActor(actor, torch.zeros(size), torch.ones(size), meta["clip"])
         require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
@@ -289,12 +285,12 @@ def zero_policy(action_size: int) -> PolicyFunction:
 
 def random_policy(action_size: int, seed: int = 0) -> PolicyFunction:
     """Policy whose actions are independent and uniform in [-1, 1], whatever it observes."""
-    generators: dict[torch.device, torch.Generator] = {}
+    generators: dict[torch.device, Generator] = {}
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         like = obs[POLICY]
         if like.device not in generators:
-            generators[like.device] = torch.Generator(like.device).manual_seed(seed)
+            generators[like.device] = Generator(like.device).manual_seed(seed)
         return like.new_empty(*like.shape[:-1], action_size).uniform_(-1.0, 1.0, generator=generators[like.device])
 
     return act
@@ -317,10 +313,7 @@ def require_same_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tens
         raise ValueError(f"the policy's tensors do not fit its description: {'; '.join(wrong)}")
 
 
-OTHERS = {
-    "squashed-pixels": ("policies.pixel_policy", "PixelPolicy"),
-    "vla": ("policies.vla.policy", "VLAPolicy"),
-}
+OTHERS = {"squashed-pixels": ("policies.pixel_policy", "PixelPolicy"), "vla": ("policies.vla.policy", "VLAPolicy")}
 """Kinds that `policies.policy.Policy` does not know -> module and class, which are imported when one is met."""
 
 

@@ -59,10 +59,20 @@ class Build(Protocol):
         mirror: Callable[[], Mirror],
         **team: int,
     ) -> Algorithm:
-        """Build networks and buffers for N = `num_envs` environments with these observation groups.
+        """Build networks and buffers.
 
-        `mirror` is `VecEnv.mirror`, which algorithms that use a robot's symmetry call; `team` holds `VecEnv.team_size`
-        for algorithms of teams.
+        Args:
+            observation_spec: The environment's observation groups, "policy" among them.
+            action_size: Length of an action.
+            num_envs: N.
+            config: Settings.
+            device: Where everything lies.
+            seed: Fixes the initial weights and, together with the rank, all random draws.
+            mirror: `VecEnv.mirror`, which algorithms that use a robot's symmetry call.
+            **team: `team_size`, that of `VecEnv`, for algorithms of teams.
+
+        Raises:
+            EmbodiedError: the settings do not fit the environments.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Augmentation of batches of images on their device: random shifts, convolutions, overlays, colours.
 
-    generator = torch.Generator(device).manual_seed(0)
+    generator = Generator(device).manual_seed(0)
     images = random_shift(obs["pixels/view"], generator)
 
 Images are (N, 3, height, width), uint8 or float in [0, 1], and come back as they came. Every image draws its own

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.episode import LARGEST_STATE
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, VecEnv
@@ -72,17 +72,10 @@ class NoisyDemonstrator(Demonstrator):
     """
 
     def __init__(self, rule: PolicyFunction, noise: float, duration: int, seed: int = 0) -> None:
-        """Disturb a policy.
-
-        Args:
-            rule: Observation groups to actions (N, A).
-            noise: Largest standard deviation, of actions in [-1, 1].
-            duration: Control steps after which a disturbance has fallen to 1/e of itself.
-            seed: Of the noise.
-        """
+        """Disturb a policy; a disturbance has fallen to 1/e of itself after `duration` control steps."""
         super().__init__(rule)
         self.noise, self._kept = noise, math.exp(-1 / duration)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = Generator().manual_seed(seed)
         self._disturbance: Tensor | None = None  # (N, A) of deviation 1, on the CPU
         self._deviation = torch.zeros(0)  # (N, 1)
 
@@ -108,11 +101,7 @@ class NoisyDemonstrator(Demonstrator):
 def record(env: VecEnv, rule: PolicyFunction, episodes: int, *, failures: bool = False) -> Transitions:
     """Whole episodes of a policy, one after another: (T, 1, ...).
 
-    Args:
-        env: Where it acts; is reset.
-        rule: Observation groups to actions, which are clipped to [-1, 1].
-        episodes: How many.
-        failures: Keep episodes that never succeed too.
+    Actions are clipped to [-1, 1]; with `failures`, episodes that never succeed are kept too.
 
     Raises:
         EmbodiedError: Of five times as many episodes, too few succeeded.
@@ -132,13 +121,8 @@ def record_actor(
 ) -> Recording:
     """As `record`, of an actor that names who acted.
 
-    Args:
-        env: Where it acts; is reset.
-        actor: Chooses actions.
-        episodes: How many.
-        failures: Keep episodes that never succeed too.
-        hold: Steps after an episode's first success at which its recording is truncated; None: never.
-        on_step: Called after each control step with the number of episodes.
+    A recording is truncated `hold` steps after its first success, if that is given; `on_step` is called after each
+    control step with the number of episodes.
     """
     obs, tried = dict(env.reset()), 0
     kept: list[Recording] = []
@@ -194,18 +178,9 @@ def save(path: Path, steps: Transitions, source: Tensor | None = None) -> None:
 
 
 def load(
-    path: Path,
-    observation_spec: Mapping[str, ObservationSpec],
-    action_size: int,
-    device: torch.device | str = "cpu",
+    path: Path, observation_spec: Mapping[str, ObservationSpec], action_size: int, device: torch.device | str = "cpu"
 ) -> Transitions:
     """Read what `save` wrote; the last step ends an episode whatever the file has there.
-
-    Args:
-        path: The file.
-        observation_spec: Groups to read.
-        action_size: Length of an action.
-        device: Where to put them.
 
     Returns:
         (T, 1, ...) steps.
@@ -213,11 +188,7 @@ def load(
     Raises:
         EmbodiedError: There is no such file, or it does not fit; names what was expected.
     """
-    try:
-        require_regular(path)
-        tensors = safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
+    tensors = _read(path)
     shapes: dict[str, tuple[int, ...]] = {name: () for name in PLAIN} | {"action": (action_size,)}
     observed = {f"{kind}/{group}": spec for kind in ("obs", "next_obs") for group, spec in observation_spec.items()}
     shapes |= {name: spec.shape for name, spec in observed.items()}
@@ -232,14 +203,8 @@ def load(
     kinds = {"terminated": torch.bool, "truncated": torch.bool} | {name: spec.dtype for name, spec in observed.items()}
     parts = {name: tensors[name].to(device, kinds.get(name, torch.float32))[:, None] for name in shapes}
     parts["truncated"][-1] |= ~parts["terminated"][-1]
-    return Transitions(
-        {group: parts[f"obs/{group}"] for group in observation_spec},
-        parts["action"],
-        parts["reward"],
-        parts["terminated"],
-        parts["truncated"],
-        {group: parts[f"next_obs/{group}"] for group in observation_spec},
-    )
+    obs, next_obs = ({group: parts[f"{kind}/{group}"] for group in observation_spec} for kind in ("obs", "next_obs"))
+    return Transitions(obs, parts["action"], parts["reward"], parts["terminated"], parts["truncated"], next_obs)
 
 
 def _complaint(name: str, values: Tensor) -> str | None:
@@ -260,11 +225,7 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
     Raises:
         EmbodiedError: It has no `source`, or other values than those of `Source`.
     """
-    try:
-        require_regular(path)
-        tensors = safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
+    tensors = _read(path)
     known = ", ".join(f"{source.value} {source.name.lower()}" for source in Source)
     if SOURCE not in tensors:
         raise EmbodiedError(f"demonstrations '{path}' lack '{SOURCE}', who acted: expected (T,) of {known}")
@@ -280,6 +241,14 @@ def load_source(path: Path, device: torch.device | str = "cpu") -> Tensor:
             f"{source.max().item()}; expected ({count},) of {known}"
         )
     return source.to(device, torch.int64)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        require_regular(path)
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise EmbodiedError(f"cannot read demonstrations from '{path}': {_reason(error)}") from error
 
 
 def _truncated(recording: Recording, last: int) -> Recording:

@@ -29,15 +29,9 @@ class Source(IntEnum):
 
 
 def mark_before(source: Tensor, ends: Tensor, steps: int = BEFORE_STEPS) -> Tensor:
-    """Mark the robot's steps that led to interventions.
+    """`source` (T,) of whole episodes, with BEFORE where the robot acted within `steps` before an intervention.
 
-    Args:
-        source: (T,) of `Source`, the steps of whole episodes one after another.
-        ends: (T,) bool, the last step of each episode.
-        steps: How long before an intervention the robot's steps count as wrong.
-
-    Returns:
-        (T,) the same, with BEFORE where the robot acted within so many steps before an intervention of its episode.
+    `ends` (T,) bool marks the last step of each episode.
     """
     marked, soon = source.clone(), torch.zeros_like(ends)
     intervened = source == Source.INTERVENTION
@@ -75,12 +69,7 @@ def episodes_to_keep(source: Tensor, ends: Tensor, capacity: int) -> Tensor:
     """Which steps to keep where there is not room for all: those of the episodes with the most interventions.
 
     Episodes with the fewest interventions are dropped first, among equals the oldest (Liu et al., section 4.3);
-    demonstrations stay.
-
-    Args:
-        source: (T,) of `Source`.
-        ends: (T,) bool, the last step of each episode.
-        capacity: Steps that may stay.
+    demonstrations stay. `capacity` steps may stay; `ends` (T,) bool marks the last step of each episode.
 
     Returns:
         (T,) bool.

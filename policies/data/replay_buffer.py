@@ -8,12 +8,12 @@ is shorter and bootstraps from where it stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError, listing
@@ -63,6 +63,9 @@ class Batch:
     """(B,) factor on the value of `next_obs`: γ to the number of steps, 0 where the task failed."""
     next_obs: dict[str, Tensor]
     """Group to (B, *shape): the observation after the last step."""
+
+
+Steps = TypeVar("Steps", Transitions, Batch)
 
 
 class ReplayBuffer:
@@ -147,7 +150,7 @@ class ReplayBuffer:
         self._head = (self._head + count) % self.rows
         self._filled = min(self._filled + count, self.rows)
 
-    def sample(self, count: int, generator: torch.Generator) -> Batch:
+    def sample(self, count: int, generator: Generator) -> Batch:
         """Draw transitions uniformly, with replacement.
 
         Raises:
@@ -232,35 +235,16 @@ class ReplayBuffer:
         return groups | rest | {"terminated": self._terminated, "truncated": self._truncated}
 
 
-def combined(parts: Sequence[Transitions], combine: Callable[[list[Tensor]], Tensor]) -> Transitions:
-    """Transitions whose every tensor is `combine` of the parts' tensors."""
+def combined(parts: Sequence[Steps], combine: Callable[[list[Tensor]], Tensor]) -> Steps:
+    """Transitions, or a batch, whose every tensor is `combine` of the parts' tensors."""
 
-    def each(read: Callable[[Transitions], Tensor]) -> Tensor:
-        return combine([read(part) for part in parts])
+    def of_parts(values: list[Any]) -> Any:
+        if isinstance(values[0], Mapping):
+            return {group: combine([value[group] for value in values]) for group in values[0]}
+        return combine(values)
 
-    return Transitions(
-        obs={group: combine([part.obs[group] for part in parts]) for group in parts[0].obs},
-        action=each(lambda part: part.action),
-        reward=each(lambda part: part.reward),
-        terminated=each(lambda part: part.terminated),
-        truncated=each(lambda part: part.truncated),
-        next_obs={group: combine([part.next_obs[group] for part in parts]) for group in parts[0].next_obs},
-    )
-
-
-def concatenated(first: Batch, second: Batch) -> Batch:
-    """Both batches, one after the other."""
-
-    def both(a: Tensor, b: Tensor) -> Tensor:
-        return torch.cat([a, b])
-
-    return Batch(
-        {group: both(values, second.obs[group]) for group, values in first.obs.items()},
-        both(first.action, second.action),
-        both(first.reward, second.reward),
-        both(first.discount, second.discount),
-        {group: both(values, second.next_obs[group]) for group, values in first.next_obs.items()},
-    )
+    kind = type(parts[0])
+    return kind(*(of_parts([getattr(part, item.name) for part in parts]) for item in fields(kind)))
 
 
 def split_into_envs(steps: Transitions, num_envs: int) -> Transitions:

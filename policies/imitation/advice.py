@@ -26,15 +26,7 @@ class Advice:
     """Queries a policy for its actions at every `interval`-th control step, until `limit` actions are given."""
 
     def __init__(self, adviser: str, interval: int, limit: int, weight: float, action_size: int) -> None:
-        """Begin without the policy, which `OffPolicyLearner.advise` gives.
-
-        Args:
-            adviser: Name of the policy, for messages.
-            interval: Control steps from one advice to the next.
-            limit: Actions that are advised in all.
-            weight: Of the advice's loss.
-            action_size: A.
-        """
+        """Begin without the policy, which `OffPolicyLearner.advise` gives; numbers as in `AdvisedConfig`."""
         self.name, self._interval, self._limit, self._weight = adviser, interval, limit, weight
         self.spec = {ADVICE: ObservationSpec((action_size + 1,))}
         self.rule: PolicyFunction | None = None
@@ -69,13 +61,7 @@ class Advice:
 
 
 def advice_loss(own: Tensor, advice: Tensor, q_value: QFunction) -> Tensor:
-    """Squared distance of the policy's actions from advice that critics prefer, shape ().
-
-    Args:
-        own: (B, A) the policy's actions.
-        advice: (B, A + 1) as of `ADVICE`.
-        q_value: The critics.
-    """
+    """Squared distance of the policy's actions (B, A) from `ADVICE` (B, A + 1) that critics prefer, shape ()."""
     advised, given = advice[:, :-1], advice[:, -1] > 0
     with torch.no_grad():
         preferred = given & (q_value(advised) > q_value(own))

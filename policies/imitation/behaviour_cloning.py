@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, vector_sizes
 from embodied.errors import EmbodiedError
@@ -117,13 +117,13 @@ class BehaviourCloning(Algorithm):
         seed: int = 0,
         mirror: Callable[[], Mirror] | None = None,
     ) -> None:
-        """Build network and normaliser; arguments as of `OffPolicyLearner`."""
+        """Build network and normaliser; arguments as of `policies.registry.Build`."""
         require_policy_group(observation_spec)
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
         self._spec = {POLICY: observation_spec[POLICY]}
         size = vector_sizes(self._spec)[POLICY]
-        weights = torch.Generator().manual_seed(seed)
+        weights = Generator().manual_seed(seed)
         actor = SquashedActor(size, action_size, config.actor, stochastic=True, generator=weights)
         self.actor = actor.to(self.device)
         self.optimizer = FlatAdamW(
@@ -134,16 +134,11 @@ class BehaviourCloning(Algorithm):
         self._best_parameters = join(self.best.parameters())
         self.normalizer = Normalizer(size, self.device, config.observation_clip)
         self._seed = seed
-        self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
+        self._generator = Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self.training: Dataset | None = None
         self.held_out: Dataset | None = None
         self.updates, self._control_steps = 0, 0
         self._best_error, self._validations_since_best = math.inf, 0
-
-    @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
 
     @property
     def finished(self) -> bool:
@@ -153,26 +148,18 @@ class BehaviourCloning(Algorithm):
     @property
     def policy(self) -> Policy:
         """The best policy so far; it shares this learner's weights."""
-        statistics = self.normalizer
-        network = NormalizedActor(self.best, statistics.mean, statistics.scale, self.config.observation_clip)
-        return Policy(network, self.config.actor)
+        return Policy(NormalizedActor.of(self.best, self.normalizer), self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network; the observations' statistics will be the demonstrations'.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
+        """Begin with another policy's network; the observations' statistics will be the demonstrations'."""
         transfer_weights(policy, self.policy)
         self.optimizer.vector.copy_(self._best_parameters)
 
     def set_demonstrations(self, steps: Transitions, source: Tensor | None = None) -> None:
-        """Learn from these steps of one environment, (T, 1, ...).
+        """Learn from whole episodes of one environment, one after another, (T, 1, ...).
 
-        Args:
-            steps: Whole episodes, one after another.
-            source: (T,) of `interventions.Source`, who acted; by default all are demonstrations.
+        `source` (T,) of `interventions.Source` says who acted; by default all are demonstrations.
 
         Raises:
             EmbodiedError: They hold too few episodes to hold some out.
@@ -188,11 +175,7 @@ class BehaviourCloning(Algorithm):
             self.normalizer.commit()
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """The actions (N, A) of the best policy so far, without noise: it is evaluated, it does not explore.
-
-        Raises:
-            EmbodiedError: There are no demonstrations.
-        """
+        """The actions (N, A) of the best policy so far, without noise: it is evaluated, it does not explore."""
         if self.training is None:
             self._read()
         return self.policy(obs)
@@ -201,14 +184,7 @@ class BehaviourCloning(Algorithm):
         """Nothing to store: the environment counts returns."""
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """Make the updates that are due.
-
-        Returns:
-            Losses, updates and samples so far, and whether learning has ended.
-
-        Raises:
-            DivergedError: They are not finite.
-        """
+        """Make the updates that are due; metrics also say whether learning has ended."""
         del obs, progress
         self._control_steps += self.config.unroll
         metrics_of_updates: list[Tensor] = []
@@ -254,7 +230,7 @@ class BehaviourCloning(Algorithm):
                 "held_out=0"
             )
         wanted = min(max(round(self.config.held_out * count), 1), count - 1)
-        drawn = torch.randperm(count, generator=torch.Generator().manual_seed(self._seed))[:wanted]
+        drawn = torch.randperm(count, generator=Generator().manual_seed(self._seed))[:wanted]
         return torch.isin(episode, drawn.to(self.device))
 
     def _learn(self) -> Tensor:
@@ -285,7 +261,6 @@ class BehaviourCloning(Algorithm):
             self._best_parameters.copy_(self.optimizer.vector)
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, demonstrations included."""
         dataset = {"training": self.training, "held_out": self.held_out}
         return {
             "actor": self.optimizer.state(),
@@ -304,7 +279,6 @@ class BehaviourCloning(Algorithm):
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned, with random numbers of its own unless `explore_alike`."""
         self.optimizer.load_state(tree["actor"])
         self._best_parameters.copy_(tree["best"])
         self._best_error, self._validations_since_best = float(tree["best_error"]), int(tree["validations_since_best"])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from embodied.env.vec_env import POLICY, ObservationSpec, PolicyFunction, Step, vector_sizes
@@ -92,10 +92,10 @@ class Dagger(Algorithm):
         keep_freed_memory()
         self.config, self.device = config, torch.device(device)
         size = vector_sizes(observation_spec)[self.group]
-        self.actor = self._make_actor(size, action_size, torch.Generator().manual_seed(seed)).to(self.device)
+        self.actor = self._make_actor(size, action_size, Generator().manual_seed(seed)).to(self.device)
         self.optimizer = FlatAdamW(self._learned_parameters(), config.learning_rate, max_grad_norm=config.max_grad_norm)
         self.normalizer = Normalizer(size, self.device, config.observation_clip)
-        self._generator = torch.Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
+        self._generator = Generator(self.device).manual_seed(seed * distributed.size() + distributed.rank())
         self._expert: PolicyFunction | None = None
         self._expert_acts = torch.full((num_envs,), config.expert_until > 0, device=self.device)
         self._noise = torch.linspace(0.0, config.action_noise, num_envs, device=self.device)[:, None]
@@ -105,7 +105,7 @@ class Dagger(Algorithm):
         self._kept = Answers.empty(blocks, config.unroll, num_envs, size, action_size, config.actor.memory, self.device)
         self._row, self._blocks, self._iterations, self.updates = 0, 0, 0, 0
 
-    def _make_actor(self, observation_size: int, action_size: int, generator: torch.Generator) -> nn.Module:
+    def _make_actor(self, observation_size: int, action_size: int, generator: Generator) -> nn.Module:
         """The network that chooses actions, of the config's architecture."""
         return make_actor(observation_size, action_size, self.config.actor, self.config.initial_std, generator)
 
@@ -114,40 +114,24 @@ class Dagger(Algorithm):
         return self.actor.mean.parameters()
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights."""
-        mean, scale = self.actor.statistics(self.normalizer.mean, self.normalizer.scale)
-        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
-        return Policy(network, self.config.actor)
+        return Policy(NormalizedActor.of(self.actor, self.normalizer), self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics; the deviation stays the config's.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
+        """Begin with another policy's network and statistics; a deviation stays the config's."""
         transfer_weights(policy, self.policy)
-        self.actor.log_std.fill_(math.log(self.config.initial_std))
+        if self.actor.log_std is not None:
+            self.actor.log_std.fill_(math.log(self.config.initial_std))
         if self.config.normalize_observations:
             self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Query this policy, as the config's `adviser` announced."""
         self._expert = rule
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """The actions (N, A) of the policy, or of the expert where it still acts; the expert's answers are kept.
-
-        Raises:
-            EmbodiedError: No expert was given.
-        """
+        """The actions (N, A) of the policy, or of the expert where it still acts; the expert's answers are kept."""
         if self._expert is None:
             raise EmbodiedError(f"adviser='{self.config.adviser}' is announced; give its policy to Dagger.advise")
         told = self._expert(obs).clamp(-1.0, 1.0).to(self.device)
@@ -172,14 +156,7 @@ class Dagger(Algorithm):
         self._row += 1
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """Make the updates that are due, and draw where the expert acts next.
-
-        Returns:
-            Losses, updates, what is kept, and in which share of the environments the expert acted.
-
-        Raises:
-            DivergedError: They are not finite.
-        """
+        """Make the updates that are due, and draw where the expert acts next."""
         del obs
         config = self.config
         self._row, self._blocks, self._iterations = 0, self._blocks + 1, self._iterations + 1
@@ -247,7 +224,6 @@ class Dagger(Algorithm):
         return torch.randint(high, (count,), generator=self._generator, device=self.device)
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on."""
         return {
             "actor": self.optimizer.state(),
             "normalizer": self.normalizer.state(),
@@ -265,7 +241,6 @@ class Dagger(Algorithm):
         return {"blocks": self._blocks, "answers": {name: values.clone() for name, values in kept.items()}}
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned, with random numbers and episodes of its own unless `explore_alike`."""
         self.optimizer.load_state(tree["actor"])
         self.normalizer.load_state(tree["normalizer"])
         self._expert_acts = tree["expert_acts"].to(self.device)

@@ -6,15 +6,14 @@ arXiv:1912.12294).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import ObservationSpec
-from embodied.math.symmetry import Mirror
-from policies.algorithm import transfer_weights
 from policies.data.augmentation import of_each_camera, random_convolution
 from policies.imitation.dagger import Answers, Dagger
 from policies.imitation.dagger_config import PixelDaggerConfig
@@ -35,31 +34,23 @@ class SeenAnswers(Answers):
 class PixelDagger(Dagger):
     """Dagger whose policy reads images and the numbers beside them; the encoder is trained by imitation, too."""
 
-    def __init__(
-        self,
-        observation_spec: Mapping[str, ObservationSpec],
-        action_size: int,
-        num_envs: int,
-        config: PixelDaggerConfig,
-        *,
-        device: torch.device | str = "cpu",
-        seed: int = 0,
-        mirror: Callable[[], Mirror] | None = None,
-    ) -> None:
+    config: PixelDaggerConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, observation_spec: Mapping[str, ObservationSpec], *given: Any, **options: Any) -> None:
         """Build networks and buffer; arguments as of `policies.registry.Build`.
 
         Raises:
             EmbodiedError: As of `PixelGroups.of`.
         """
         self.groups = PixelGroups.of(observation_spec)
-        self.group, self._features, self._augmented_share = self.groups.actor, config.features, config.augmented_share
-        super().__init__(observation_spec, action_size, num_envs, config, device=device, seed=seed, mirror=mirror)
+        self.group = self.groups.actor
+        super().__init__(observation_spec, *given, **options)
         place = self._kept.begins.shape
         images = torch.zeros(*place, *self.groups.image_shape, dtype=torch.uint8, device=self.device)
         self._kept = SeenAnswers(**self._kept.tensors(), images=images)
 
-    def _make_actor(self, observation_size: int, action_size: int, generator: torch.Generator) -> nn.Module:
-        encoder = ImageEncoder(observation_size, self.groups.image_shape, self._features, generator)
+    def _make_actor(self, observation_size: int, action_size: int, generator: Generator) -> nn.Module:
+        encoder = ImageEncoder(observation_size, self.groups.image_shape, self.config.features, generator)
         return PixelActor(encoder, action_size, self.config.actor, stochastic=False, generator=generator)
 
     def _learned_parameters(self) -> Iterable[nn.Parameter]:
@@ -67,21 +58,7 @@ class PixelDagger(Dagger):
 
     @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights."""
-        normalizer = self.normalizer
-        network = NormalizedPixelActor(self.actor, normalizer.mean, normalizer.scale, self.config.observation_clip)
-        return PixelPolicy(network, self.config.actor, self.groups)
-
-    @torch.no_grad()
-    def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
-        transfer_weights(policy, self.policy)
-        if self.config.normalize_observations:
-            self.normalizer.adopt(policy.network.observation_mean, policy.network.observation_scale)
+        return PixelPolicy(NormalizedPixelActor.of(self.actor, self.normalizer), self.config.actor, self.groups)
 
     def _keep(self, obs: Mapping[str, Tensor], told: Tensor) -> None:
         self._kept.images[self._place] = self.groups.stacked(obs)
@@ -96,7 +73,7 @@ class PixelDagger(Dagger):
 
     def _augmented(self, images: Tensor) -> Tensor:
         """(B, channels, height, width) of a batch, of which the config's share looks otherwise."""
-        count = round(self._augmented_share * len(images))
+        count = round(self.config.augmented_share * len(images))
         if not count:
             return images
         changed = of_each_camera(random_convolution, images[:count], self._generator)

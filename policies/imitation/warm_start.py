@@ -11,7 +11,7 @@ import dataclasses
 import math
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY, PolicyFunction, VecEnv
 from embodied.errors import EmbodiedError
@@ -39,19 +39,15 @@ class Imitation:
 def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 0, samples: int = SAMPLES) -> Imitation:
     """Roll out an expert in every environment for an episode at least, and fit the mean action to its actions.
 
-    Args:
-        env: Where the expert acts; is reset.
-        expert: Observation groups to actions in [-1, 1].
-        config: Of the learner that will begin with the policy: network, deviation, normalisation.
-        seed: Of weights, noise and order.
-        samples: At least; more where an episode in every environment has more steps.
+    There are `samples` at least, more where an episode in every environment has more steps. `config` is that of the
+    learner that will begin with the policy: network, deviation, normalisation.
 
     Raises:
         EmbodiedError: Some of the expert's actions are not finite, or the policy is to be one that remembers.
     """
     if config.actor.memory:
         raise EmbodiedError("an imitation learns single steps; expected an actor without memory, not architecture gru")
-    generator = torch.Generator(env.device).manual_seed(seed)
+    generator = Generator(env.device).manual_seed(seed)
     steps = max(env.max_episode_steps, math.ceil(samples / env.num_envs))
     obs, target = _collect(env, expert, config.initial_std, steps, generator)
     if not bool(torch.isfinite(target).all()):
@@ -61,18 +57,17 @@ def imitate(env: VecEnv, expert: PolicyFunction, config: PPOConfig, seed: int = 
         normalizer.observe(obs.flatten(0, 1))
         normalizer.commit()
     held_out = max(1, round(HELD_OUT * env.num_envs))
-    weights = torch.Generator().manual_seed(seed)
+    weights = Generator().manual_seed(seed)
     actor = make_actor(obs.shape[-1], env.action_size, config.actor, config.initial_std, weights).to(env.device)
     normalized = normalizer(obs)
     _fit(actor, normalized[:, held_out:].flatten(0, 1), target[:, held_out:].flatten(0, 1), generator)
     explained = _explained(actor, normalized[:, :held_out].flatten(0, 1), target[:, :held_out].flatten(0, 1))
-    network = NormalizedActor(actor, normalizer.mean, normalizer.scale, config.observation_clip)
-    return Imitation(Policy(network, config.actor), explained)
+    return Imitation(Policy(NormalizedActor.of(actor, normalizer), config.actor), explained)
 
 
 @torch.no_grad()
 def _collect(
-    env: VecEnv, expert: PolicyFunction, noise: float, steps: int, generator: torch.Generator
+    env: VecEnv, expert: PolicyFunction, noise: float, steps: int, generator: Generator
 ) -> tuple[Tensor, Tensor]:
     """(T, N, size) the policy's observations, and (T, N, A) the expert's actions without noise."""
     obs, observations, target = env.reset(), [], []
@@ -85,7 +80,7 @@ def _collect(
     return torch.stack(observations), torch.stack(target)
 
 
-def _fit(actor: torch.nn.Module, obs: Tensor, target: Tensor, generator: torch.Generator) -> None:
+def _fit(actor: torch.nn.Module, obs: Tensor, target: Tensor, generator: Generator) -> None:
     """Minimise the squared error; the learning rate falls to nothing."""
     batches = math.ceil(len(obs) / BATCH)
     optimizer = torch.optim.Adam(actor.parameters(), LEARNING_RATE)

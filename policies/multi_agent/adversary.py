@@ -40,13 +40,9 @@ class BesideOthersEnv(AgentsEnv):
     """A `VecEnv` whose rows are some of the agents of an `Env`; the others follow a policy that stays."""
 
     def __init__(self, env: Env, others: PolicyFunction, adversaries: int, rows: int) -> None:
-        """Take an environment, which goes on belonging to the caller.
+        """Take an environment, which goes on belonging to the caller; the last agents of a world are the adversaries.
 
-        Args:
-            env: Worlds with agents, of which the last are the adversaries.
-            others: Policy of those that do not learn, for all agents of every world.
-            adversaries: How many there are.
-            rows: How many agents of every world are rows, the last ones.
+        The last `rows` agents of every world are rows; those that do not learn follow `others`, for all agents.
 
         Raises:
             EmbodiedError: the task has no agents, or none would be left to attack.
@@ -74,7 +70,6 @@ class BesideOthersEnv(AgentsEnv):
         return {"env": super().state(), "told": self._told.clone()}
 
     def load_state(self, state: Mapping[str, Any], /) -> None:
-        """Continue from what `state` returned."""
         super().load_state(state["env"])
         self._told = state["told"].to(self.device)
 

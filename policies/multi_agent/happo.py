@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from embodied.env.vec_env import POLICY, ObservationSpec
-from embodied.math.symmetry import Mirror
+from embodied.env.vec_env import POLICY
 from policies.algorithm import SettingsError
 from policies.networks import gaussian
 from policies.networks.build import make_critic
@@ -59,24 +58,13 @@ class HAPPOConfig(PPOConfig):
 class HAPPO(PPO):
     """PPO of a team: every agent has an actor and an optimiser of its own, and all of them one critic."""
 
-    def __init__(
-        self,
-        observation_spec: Mapping[str, ObservationSpec],
-        action_size: int,
-        num_envs: int,
-        config: HAPPOConfig,
-        *,
-        device: torch.device | str = "cpu",
-        seed: int = 0,
-        mirror: Callable[[], Mirror] | None = None,
-        team_size: int = 1,
-    ) -> None:
+    def __init__(self, *given: Any, team_size: int = 1, **options: Any) -> None:
         """Build networks and buffers; arguments as of `PPO`, of rows that are teams of `team_size` agents."""
         self.team_size = team_size
-        super().__init__(observation_spec, action_size, num_envs, config, device=device, seed=seed, mirror=mirror)
+        super().__init__(*given, **options)
 
     def _build_networks(self, sizes: Mapping[str, int], action_size: int, seed: int) -> None:
-        config, weights, team = self.config, torch.Generator().manual_seed(seed), self.team_size
+        config, weights, team = self.config, Generator().manual_seed(seed), self.team_size
         own = sizes[POLICY] // team, action_size // team
         actor = GaussianTeamActor(*own, config.actor, GaussianTeamStructure(team, config.initial_std), weights)
         critic = make_critic(sizes[self.critic_group], config.critic, weights)
@@ -84,7 +72,7 @@ class HAPPO(PPO):
         self._optimizers = [self._built_optimizer(actor.of_agent(agent)) for agent in range(team)]
         self.optimizer = self._built_optimizer(list(critic.parameters()))
         self._actor_numbers = 0  # of the optimiser's parameters: all are the critic's
-        self._order = torch.Generator().manual_seed(seed)
+        self._order = Generator().manual_seed(seed)
 
     def _built_optimizer(self, parameters: list[torch.nn.Parameter]) -> FlatAdamW:
         return FlatAdamW(parameters, self.learning_rate.value, max_grad_norm=self.config.max_grad_norm)
@@ -159,12 +147,10 @@ class HAPPO(PPO):
                 log_std.clamp_(min=math.log(self.config.min_std))
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on; callable between rollouts only."""
         actors = {str(agent): optimizer.state() for agent, optimizer in enumerate(self._optimizers)}
         return super().state() | {"actors": actors, "order": self._order.get_state()}
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned."""
         for agent, optimizer in enumerate(self._optimizers):
             optimizer.load_state(tree["actors"][str(agent)])
         self._order.set_state(tree["order"].cpu())

@@ -6,40 +6,31 @@ already act by their new policies, and those after it by their old ones. With on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from embodied.errors import EmbodiedError
-from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from policies.imitation.advice import Penalty, QFunction
-from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
-from policies.off_policy.config import ActorCriticConfig, Sizes
+from policies.off_policy.config import Sizes
 from policies.off_policy.critics import CriticUpdate
+from policies.off_policy.sac import EntropyConfig, Temperature
 
 
 @dataclass(frozen=True)
-class HASACConfig(ActorCriticConfig):
+class HASACConfig(EntropyConfig):
     """Heterogeneous-agent soft actor-critic (Liu et al. 2024), with an entropy coefficient of each agent."""
-
-    initial_temperature: Annotated[float, POSITIVE] = 0.1
-    """Entropy coefficients α at first."""
-    target_entropy: float | None = None
-    """Entropy at which each aims, in nats; None: minus the number of an agent's actions."""
-    temperature_learning_rate: Annotated[float, NOT_NEGATIVE] = 3e-4
-    """Adam's step size for log α; 0 holds them."""
 
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         structure = TeamStructure(sizes.team, stochastic=True)
         own = sizes.policy // sizes.team, sizes.action // sizes.team
         actor = TeamActor(*own, self.actor, structure, generator).to(sizes.device)
-        order = torch.Generator().manual_seed(generator.initial_seed())
+        order = Generator().manual_seed(generator.initial_seed())
         return HASACActorUpdate(actor, self, order), self.build_critics(sizes, generator)
 
 
@@ -51,26 +42,14 @@ class HASACActorUpdate(ActorUpdate):
     def __init__(self, actor: TeamActor, config: HASACConfig, order: Generator) -> None:
         """Take over stochastic actors; `order` (CPU) draws who learns first."""
         super().__init__(actor)
-        agents, actions = actor.team_size, actor.sizes[1]
         self._optimizers = [config.optimizer(own.parameters(), config.actor_learning_rate) for own in actor.members()]
-        self._target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
-        device = self._optimizers[0].vector.device
-        initial = math.log(config.initial_temperature)
-        self._log_temperatures = [nn.Parameter(torch.full((1,), initial, device=device)) for _ in range(agents)]
-        self._adapts = config.temperature_learning_rate > 0
-        self._temperature_optimizers = [
-            FlatAdamW([one], config.temperature_learning_rate) for one in self._log_temperatures
-        ]
+        self._temperatures = [Temperature(config, actor.sizes[1], own.vector.device) for own in self._optimizers]
         self._order = order
-
-    def temperature(self, agent: int) -> Tensor:
-        """(1,) the entropy coefficient of an agent."""
-        return self._log_temperatures[agent].detach().exp()
 
     def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """A sample of all agents' policies, and -Σ α_i log π_i of it."""
         action, log_density = self.actor.sample_with_density(obs, noise)
-        return action, -(self._temperatures() * log_density).sum(-1)
+        return action, -(self._coefficients() * log_density).sum(-1)
 
     def update(
         self, obs: Tensor, action: Tensor, noise: Tensor, q_value: QFunction, penalty: Penalty | None = None
@@ -84,17 +63,15 @@ class HASACActorUpdate(ActorUpdate):
         for agent in torch.randperm(self.actor.team_size, generator=self._order).tolist():
             actor, own = self.actor.members()[agent], actions.copy()
             own[agent], log_density = actor.sample_with_density(seen[agent], noises[agent])
-            loss = (self.temperature(agent) * log_density - q_value(torch.cat(own, -1))).mean()
+            loss = (self._temperatures[agent].value * log_density - q_value(torch.cat(own, -1))).mean()
             norm = self._optimizers[agent].descend(loss)
             entropy = -log_density.detach().mean()
-            if self._adapts:
-                excess = entropy - self._target_entropy
-                self._temperature_optimizers[agent].descend(self._log_temperatures[agent].sum() * excess)
+            self._temperatures[agent].adapt(entropy)
             with torch.no_grad():
                 actions[agent] = actor.sample(seen[agent], noises[agent])
             found.append({"policy_loss": loss.detach(), "policy_gradient_norm": norm, "entropy": entropy})
         means = {name: torch.stack([one[name] for one in found]).mean() for name in found[0]}
-        return means | {"temperature": self._temperatures().mean()}
+        return means | {"temperature": self._coefficients().mean()}
 
     def update_offline(self, obs: Tensor, action: Tensor, noise: Tensor, q_value: QFunction) -> dict[str, Tensor]:
         """None.
@@ -104,19 +81,20 @@ class HASACActorUpdate(ActorUpdate):
         """
         raise EmbodiedError("hasac learns nothing from demonstrations alone; expected offline_updates=0")
 
-    def _temperatures(self) -> Tensor:
-        return torch.cat([one.detach().exp() for one in self._log_temperatures])
+    def _coefficients(self) -> Tensor:
+        """(M,) of all agents."""
+        return torch.cat([one.value for one in self._temperatures])
 
     def state(self) -> dict[str, Any]:
         return {
             "order": self._order.get_state(),
             "actors": {str(i): one.state() for i, one in enumerate(self._optimizers)},
-            "temperatures": {str(i): one.state() for i, one in enumerate(self._temperature_optimizers)},
+            "temperatures": {str(i): one.optimizer.state() for i, one in enumerate(self._temperatures)},
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         self._order.set_state(tree["order"].cpu())
         for i, one in enumerate(self._optimizers):
             one.load_state(tree["actors"][str(i)])
-        for i, one in enumerate(self._temperature_optimizers):
-            one.load_state(tree["temperatures"][str(i)])
+        for i, one in enumerate(self._temperatures):
+            one.optimizer.load_state(tree["temperatures"][str(i)])

@@ -6,49 +6,33 @@ all agents observe, x, and do. With one agent it is TD3, bit for bit.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
 
 import torch
 from torch import Generator, Tensor
 
-from embodied.storage.bounds import NOT_NEGATIVE
 from policies.data.replay_buffer import Batch
 from policies.imitation.advice import Penalty, QFunction
 from policies.networks.config import require
 from policies.networks.ensemble import CriticEnsemble
-from policies.networks.optim.flat_parameters import FlatAdamW, join
+from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.structured.team import TeamActor, TeamStructure
 from policies.off_policy.actors import ActorUpdate
-from policies.off_policy.config import ActorCriticConfig, Sizes
-from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
+from policies.off_policy.config import Sizes
+from policies.off_policy.critics import BellmanUpdate, CriticUpdate
+from policies.off_policy.td3 import DeterministicConfig, TD3ActorUpdate
 
 
 @dataclass(frozen=True)
-class MATD3Config(ActorCriticConfig):
+class MATD3Config(DeterministicConfig):
     """Multi-agent twin delayed deterministic policy gradient (Ackermann et al. 2019), with a reward of each agent.
 
     `critics` are each agent's. One optimiser holds all actors and one all critics, so that `max_grad_norm` bounds the
     gradients of all agents together.
     """
 
-    policy_delay: int = 2
-    target_delay: int = 2
-    policy_value: PolicyValue = PolicyValue.FIRST
-    noise: Annotated[float, NOT_NEGATIVE] = 0.1
-    """Standard deviation of the exploration noise."""
-    target_noise: Annotated[float, NOT_NEGATIVE] = 0.2
-    """Standard deviation of the noise on target actions (target policy smoothing)."""
-    target_noise_clip: Annotated[float, NOT_NEGATIVE] = 0.5
-    """Bound on that noise."""
-
-    @property
-    def own_rewards(self) -> bool:
-        """True: every agent's critics learn from its own."""
-        return True
+    own_rewards = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,23 +55,8 @@ class MATD3Config(ActorCriticConfig):
         return AgentsBellmanUpdate(critics, self.critic_optimizer(critics), self)
 
 
-class MATD3ActorUpdate(ActorUpdate):
-    """The agents' deterministic policy gradients (Lowe et al. 2017, eq. 6), and smoothed target actions."""
-
-    actor: TeamActor
-
-    def __init__(self, actor: TeamActor, config: MATD3Config) -> None:
-        """Take over deterministic actors."""
-        super().__init__(actor)
-        self.optimizer = config.optimizer(actor.learned_parameters(), config.actor_learning_rate)
-        self._smoothing, self._clip = config.target_noise, config.target_noise_clip
-        self._target = copy.deepcopy(actor)
-        self._target_parameters = join(self._target.parameters())
-
-    def next_action(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, float]:
-        """The target networks' actions with clipped noise (Ackermann et al. 2019, section 3)."""
-        smoothing = (self._smoothing * noise).clamp(-self._clip, self._clip)
-        return (self._target(obs) + smoothing).clamp(-1.0, 1.0), 0.0
+class MATD3ActorUpdate(TD3ActorUpdate):
+    """The agents' deterministic policy gradients (Lowe et al. 2017, eq. 6); targets are smoothed as TD3's are."""
 
     def update(
         self, obs: Tensor, action: Tensor, noise: Tensor, q_value: QFunction, penalty: Penalty | None = None
@@ -99,17 +68,6 @@ class MATD3ActorUpdate(ActorUpdate):
         del noise, penalty
         loss = -q_value(deviations(action, self.actor(obs), self.actor.team_size)).mean(-1).sum()
         return {"policy_loss": loss.detach(), "policy_gradient_norm": self.optimizer.descend(loss)}
-
-    def update_target(self, tau: float) -> None:
-        """Polyak-average the actors into their target networks."""
-        self._target_parameters.lerp_(self.optimizer.vector, tau)
-
-    def state(self) -> dict[str, Any]:
-        return {"actor": self.optimizer.state(), "target": self._target_parameters.clone()}
-
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        self.optimizer.load_state(tree["actor"])
-        self._target_parameters.copy_(tree["target"])
 
 
 class AgentsBellmanUpdate(BellmanUpdate[CriticEnsemble]):
@@ -141,15 +99,6 @@ class AgentsBellmanUpdate(BellmanUpdate[CriticEnsemble]):
 
 
 def deviations(action: Tensor, own: Tensor, agents: int) -> Tensor:
-    """Joint actions, in each of which one agent's action is replaced.
-
-    Args:
-        action: (B, M A) of all.
-        own: (B, M A), the replacement for each.
-        agents: M.
-
-    Returns:
-        (M, B, M A), of which row i is `action` with agent i's part from `own`.
-    """
+    """(M, B, M A) joint actions, of which row i is `action` (B, M A) with agent i's part from `own` (B, M A)."""
     mine = torch.eye(agents, dtype=torch.bool, device=action.device)[:, None, :, None]  # (M, 1, M, 1)
     return torch.where(mine, own.unflatten(-1, (agents, -1)), action.unflatten(-1, (agents, -1))).flatten(2)

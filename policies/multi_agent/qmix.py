@@ -59,11 +59,6 @@ class QMIXConfig(OffPolicyConfig):
     """Observation group that the mixer reads as state; where the environment has no such group, it reads what the
     agents observe."""
 
-    @property
-    def critic_obs_group(self) -> str:
-        """Observation group that the mixer reads."""
-        return self.critic_group
-
     def epsilon(self, steps: int) -> float:
         """Probability of a random bin after so many transitions."""
         share = 1.0 if steps >= self.epsilon_steps else steps / self.epsilon_steps
@@ -140,7 +135,6 @@ class QMIXUpdate(CriticUpdate[MixedCritic]):
         bonus: Tensor | float,
         generator: Generator,
     ) -> dict[str, Tensor]:
-        """Take one gradient step."""
         del bonus, generator
         with torch.no_grad():
             following = self.target_critic(next_obs, nearest_bins(next_action, self._bins))

@@ -32,11 +32,7 @@ STRUCTURED_ACTORS: dict[str, type[StructuredActor]] = {
 
 
 def make_actor(
-    inputs: int,
-    actions: int,
-    config: NetworkConfig,
-    initial_std: float = 1.0,
-    generator: torch.Generator | None = None,
+    inputs: int, actions: int, config: NetworkConfig, initial_std: float = 1.0, generator: torch.Generator | None = None
 ) -> GaussianActor:
     """An actor of the architecture that `config` names."""
     return ACTORS[config.architecture](inputs, actions, config, initial_std, generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, nonlinearity, orthogonal
@@ -22,7 +22,7 @@ class CriticEnsemble(nn.Module):
         config: NetworkConfig,
         *,
         layer_norm: bool = False,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
         """Build and initialise it on the CPU, with orthogonal weights and zero biases.
 

@@ -4,7 +4,7 @@ import itertools
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.networks.config import Architecture as Architecture
@@ -32,9 +32,7 @@ class MLP(nn.Sequential):
     linears: list[nn.Linear]
     """The layers that hold parameters, in order."""
 
-    def __init__(
-        self, inputs: int, outputs: int, config: NetworkConfig, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, config: NetworkConfig, generator: Generator | None = None) -> None:
         """Build and initialise it on the CPU; `generator` makes the weights reproducible."""
         widths = (inputs, *config.hidden, outputs)
         layers: list[nn.Module] = []
@@ -48,7 +46,24 @@ class MLP(nn.Sequential):
         self.linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
-class GaussianActor(nn.Module):
+class Actor(nn.Module):
+    """A network that chooses actions."""
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Lengths of the observation and of the action that it was built for."""
+        raise NotImplementedError
+
+    def fits(self, observation_size: int, action_size: int) -> bool:
+        """Whether it can act where observations and actions have these lengths."""
+        return (observation_size, action_size) == self.sizes
+
+    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of the observations' statistics that belongs to it: all of them."""
+        return mean, scale
+
+
+class GaussianActor(Actor):
     """Maps observations to the mean of a Gaussian whose standard deviation is a parameter of its own."""
 
     mean: nn.Module
@@ -62,16 +77,9 @@ class GaussianActor(nn.Module):
         actions: int,
         config: NetworkConfig,
         initial_std: float = 1.0,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
-        """Build it on the CPU.
-
-        Args:
-            inputs: Length of an observation.
-            actions: A.
-            config: Layers.
-            initial_std: Standard deviation at first.
-            generator: Makes the weights reproducible.
+        """Build it on the CPU for observations of length `inputs`; `generator` makes the weights reproducible.
 
         Raises:
             ValueError: Of networks that read a number of rows: no observation has that length.
@@ -81,9 +89,7 @@ class GaussianActor(nn.Module):
         self.mean = self.build_mean(inputs, actions, config, generator)
         self.add_deviation(actions, initial_std)
 
-    def build_mean(
-        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
-    ) -> nn.Module:
+    def build_mean(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> nn.Module:
         """The network of the mean: what other actors replace."""
         return MLP(inputs, actions, config, generator)
 
@@ -97,12 +103,7 @@ class GaussianActor(nn.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action that it was built for."""
         return self._sizes
-
-    def fits(self, observation_size: int, action_size: int) -> bool:
-        """Whether it can act where observations and actions have these lengths."""
-        return (observation_size, action_size) == self.sizes
 
     def sample(self, obs: Tensor, noise: Tensor) -> Tensor:
         """The action, not bounded, of standard normal `noise` (N, A)."""
@@ -112,10 +113,6 @@ class GaussianActor(nn.Module):
         """(actions,) standard deviation."""
         return self.log_std.exp().expand(actions)
 
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the observations' statistics that belongs to it: all of them."""
-        return mean, scale
-
 
 class Critic(nn.Module):
     """Maps observations to the expected return."""
@@ -123,12 +120,12 @@ class Critic(nn.Module):
     value: nn.Module
     """(N, inputs) to (N, 1)."""
 
-    def __init__(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
+    def __init__(self, inputs: int, config: NetworkConfig, generator: Generator | None = None) -> None:
         """Build it on the CPU; arguments and errors are those of `GaussianActor`."""
         super().__init__()
         self.value = self.build_value(inputs, config, generator)
 
-    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> nn.Module:
+    def build_value(self, inputs: int, config: NetworkConfig, generator: Generator | None) -> nn.Module:
         """The network of the value: what other critics replace."""
         return MLP(inputs, 1, config, generator)
 
@@ -137,7 +134,7 @@ class Critic(nn.Module):
         return self.value(obs).squeeze(-1)
 
 
-def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """A random matrix with orthogonal rows or columns (Saxe et al. 2014), times `gain`, on the CPU.
 
     By one thread: with several, the last bits of its factorisation depend on how many there are.
@@ -146,7 +143,7 @@ def orthogonal(shape: tuple[int, int], gain: float = 1.0, generator: torch.Gener
         return nn.init.orthogonal_(torch.empty(shape), gain, generator=generator)
 
 
-def linear(inputs: int, outputs: int, gain: float, generator: torch.Generator | None) -> nn.Linear:
+def linear(inputs: int, outputs: int, gain: float, generator: Generator | None) -> nn.Linear:
     """A linear layer with orthogonal weights of that gain and zero biases."""
     layer = nn.Linear(inputs, outputs, device="meta")  # its own initialisation would draw from the global generator
     layer.weight = nn.Parameter(orthogonal((outputs, inputs), gain, generator))

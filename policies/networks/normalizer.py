@@ -86,7 +86,6 @@ class Normalizer:
         return {"count": self._count.clone(), "mean": self._mean.clone(), "squares": self._squares.clone()}
 
     def load_state(self, tree: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
         self._count.copy_(tree["count"])
         self._mean.copy_(tree["mean"])
         self._squares.copy_(tree["squares"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from policies.networks.ensemble import CriticEnsemble
@@ -38,7 +38,7 @@ class ImageEncoder(nn.Module):
         vector_size: int,
         image_shape: tuple[int, int, int],
         features: int,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
         """Build it for vectors of a size and stacked images of a shape, (channels, height, width)."""
         super().__init__()
@@ -82,7 +82,7 @@ class PixelActor(SquashedActor):
         config: NetworkConfig,
         *,
         stochastic: bool,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
         super().__init__(encoder.outputs, actions, config, stochastic=stochastic, generator=generator)
         self.encoder = encoder
@@ -117,7 +117,7 @@ class PixelCritics(CriticEnsemble):
         *,
         layer_norm: bool,
         saliency: bool,
-        generator: torch.Generator,
+        generator: Generator,
     ) -> None:
         super().__init__(count, encoder.outputs + actions, 1, config, layer_norm=layer_norm, generator=generator)
         self.encoder = encoder
@@ -136,7 +136,7 @@ class PixelCritics(CriticEnsemble):
         return super().forward(self.encoder.summary(maps, obs.vector), action), logits
 
 
-def _convolution(inputs: int, generator: torch.Generator | None) -> nn.Conv2d:
+def _convolution(inputs: int, generator: Generator | None) -> nn.Conv2d:
     """3 x 3, stride 2; orthogonal weights, zero biases, drawn from `generator` alone."""
     layer = nn.Conv2d(inputs, CHANNELS, 3, stride=2, padding=1, device="meta")
     weight = orthogonal((CHANNELS, inputs * 9), HIDDEN_GAIN, generator)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from policies.networks.mlp import MLP, Critic, GaussianActor, NetworkConfig, orthogonal
 
@@ -40,7 +40,7 @@ def outputs(network: nn.Module, rows: Tensor, sequences: Sequences | None) -> Te
 class GRU(nn.Module):
     """A layer of gated recurrent units with orthogonal weights and zero biases."""
 
-    def __init__(self, inputs: int, units: int, generator: torch.Generator | None = None) -> None:
+    def __init__(self, inputs: int, units: int, generator: Generator | None = None) -> None:
         super().__init__()
         self.units = units
         self.inputs, self.recurrence = (_gates(size, units, generator) for size in (inputs, units))
@@ -65,7 +65,7 @@ class GRU(nn.Module):
         return new + torch.sigmoid(update + update_h) * (hidden - new)
 
 
-def _gates(inputs: int, units: int, generator: torch.Generator | None) -> nn.Linear:
+def _gates(inputs: int, units: int, generator: Generator | None) -> nn.Linear:
     layer = nn.Linear(inputs, GATES * units, device="meta")  # as `policies.networks.mlp.linear`
     blocks = [orthogonal((units, inputs), 1.0, generator) for _ in range(GATES)]
     layer.weight, layer.bias = nn.Parameter(torch.cat(blocks)), nn.Parameter(torch.zeros(GATES * units))
@@ -75,9 +75,7 @@ def _gates(inputs: int, units: int, generator: torch.Generator | None) -> nn.Lin
 class RecurrentNetwork(nn.Module):
     """A GRU, and a perceptron that reads the observation and the GRU's hidden state."""
 
-    def __init__(
-        self, inputs: int, outputs: int, config: NetworkConfig, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, config: NetworkConfig, generator: Generator | None = None) -> None:
         super().__init__()
         self.gru = GRU(inputs, config.memory, generator)
         self.head = MLP(inputs + config.memory, outputs, config, generator)
@@ -104,7 +102,7 @@ class RecurrentActor(GaussianActor):
         return self.mean.gru.units
 
     def build_mean(
-        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
+        self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None
     ) -> RecurrentNetwork:
         return RecurrentNetwork(inputs, actions, config, generator)
 
@@ -133,7 +131,7 @@ class RecurrentCritic(Critic):
 
     value: RecurrentNetwork  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> RecurrentNetwork:
+    def build_value(self, inputs: int, config: NetworkConfig, generator: Generator | None) -> RecurrentNetwork:
         return RecurrentNetwork(inputs, 1, config, generator)
 
     def forward(self, obs: Tensor) -> Tensor:

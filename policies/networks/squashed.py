@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from policies.networks.gaussian import LOG_TWO_PI
-from policies.networks.mlp import MLP, NetworkConfig, linear
+from policies.networks.mlp import MLP, Actor, NetworkConfig, linear
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0  # bounds of log σ, before the tanh
 LOG_STD_GAIN = 0.01  # of the layer of log σ: at first nearly the same for every state
 
 
-class SquashedActor(nn.Module):
+class SquashedActor(Actor):
     """Maps observations to tanh(μ), or to the tanh of a Gaussian whose standard deviation depends on the state too."""
 
     mean: MLP
@@ -31,7 +31,7 @@ class SquashedActor(nn.Module):
         config: NetworkConfig,
         *,
         stochastic: bool,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> None:
         super().__init__()
         self.mean = MLP(inputs, actions, config, generator)
@@ -44,16 +44,7 @@ class SquashedActor(nn.Module):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Lengths of the observation and of the action that it was built for."""
         return self.mean.linears[0].in_features, self.mean.linears[-1].out_features
-
-    def fits(self, observation_size: int, action_size: int) -> bool:
-        """Whether it can act where observations and actions have these lengths."""
-        return (observation_size, action_size) == self.sizes
-
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the observations' statistics that belongs to it: all of them."""
-        return mean, scale
 
     def learned_parameters(self) -> Iterable[nn.Parameter]:
         """The parameters that the actor's loss trains."""

@@ -38,17 +38,9 @@ class ActorUpdate:
     def update(
         self, obs: Tensor, action: Tensor, noise: Tensor, q_value: QFunction, penalty: Penalty | None = None
     ) -> dict[str, Tensor]:
-        """Take one gradient step.
+        """Take one gradient step on observations (B, size) and the replay buffer's actions (B, A); returns metrics.
 
-        Args:
-            obs: (B, size).
-            action: (B, A) of the replay buffer.
-            noise: (B, A).
-            q_value: The critics in these states.
-            penalty: A further loss of the actor's actions, for actors that maximise Q-values.
-
-        Returns:
-            Metrics.
+        `q_value` are the critics in these states; `penalty` is a further loss of actors that maximise Q-values.
         """
         del obs, action, noise, q_value, penalty
         return {}

@@ -20,6 +20,7 @@ from policies.networks.ensemble import CriticEnsemble
 from policies.networks.normalizer import Normalizer
 from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.networks.squashed import SquashedActor
+from policies.networks.structured.team import TeamActor
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.critics import BellmanUpdate, CriticUpdate, PolicyValue
 from policies.policy import NormalizedActor, Policy
@@ -66,15 +67,19 @@ class ObservationGroups:
         actor = self.actor_input(obs, normalizers)
         return actor, actor if self.critic == self.actor else normalizers[self.critic](obs[self.critic])
 
-    def policy(self, actor: Any, mean: Tensor, scale: Tensor, config: OffPolicyConfig) -> Policy:
-        """The policy of an actor, whose vector is shifted by `mean` and scaled."""
-        return Policy(NormalizedActor(actor, mean, scale, config.observation_clip), config.policy_network, self.actor)
+    def policy(self, actor: Any, normalizer: Normalizer, config: OffPolicyConfig) -> Policy:
+        """The policy of an actor with the statistics of its vector."""
+        return Policy(NormalizedActor.of(actor, normalizer), config.policy_network, self.actor)
 
 
 @dataclass(frozen=True)
 class OffPolicyConfig(Bounded):
     """Settings that all off-policy algorithms share."""
 
+    critic_group = POLICY
+    """Observation group that the critics read, where the environment has it; a setting of some algorithms."""
+    own_rewards = False
+    """Whether a team's agents learn from rewards of their own, and not from the team's mean; no setting."""
     unroll: Annotated[int, at_least(1)] = 16
     """Control steps of every environment per line of metrics; between checkpoints lie whole lines."""
     buffer_size: Annotated[int, at_least(1)] = 1_000_000
@@ -129,11 +134,6 @@ class OffPolicyConfig(Bounded):
     """Learn with factors of matrix products rounded to bfloat16: faster on CPUs that have instructions for it. Policies
     act in float32 whatever this says."""
 
-    @property
-    def critic_obs_group(self) -> str:
-        """Observation group that the critics read, where the environment has it."""
-        return POLICY
-
     def groups(self, spec: Mapping[str, ObservationSpec]) -> ObservationGroups:
         """Observation groups of an environment that the algorithm reads.
 
@@ -141,18 +141,13 @@ class OffPolicyConfig(Bounded):
             SettingsError: There is no group `policy`.
         """
         require_policy_group(spec)
-        critic = self.critic_obs_group if self.critic_obs_group in vector_sizes(spec) else POLICY
+        critic = self.critic_group if self.critic_group in vector_sizes(spec) else POLICY
         return ObservationGroups({group: spec[group] for group in (POLICY, critic)}, POLICY, critic)
 
     @property
     def policy_network(self) -> NetworkConfig:
         """Network that chooses actions: the critic's, unless the algorithm has an actor."""
         return self.critic
-
-    @property
-    def own_rewards(self) -> bool:
-        """Whether a team's agents learn from rewards of their own, and not from the team's mean."""
-        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,11 +194,6 @@ class ActorCriticConfig(OffPolicyConfig):
     """Observation group the critics read; where the environment has no such group, they read the actor's."""
 
     @property
-    def critic_obs_group(self) -> str:
-        """Observation group that the critics read."""
-        return self.critic_group
-
-    @property
     def policy_network(self) -> NetworkConfig:
         """Network that chooses actions."""
         return self.actor
@@ -229,7 +219,7 @@ class ActorCriticConfig(OffPolicyConfig):
             target_critics=self.target_critics, policy_value=self.policy_value,
         )  # fmt: skip
 
-    def actor_optimizer(self, actor: SquashedActor) -> FlatAdamW:
+    def actor_optimizer(self, actor: SquashedActor | TeamActor) -> FlatAdamW:
         return self.optimizer(actor.learned_parameters(), self.actor_learning_rate)
 
 

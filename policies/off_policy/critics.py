@@ -19,13 +19,9 @@ Ensemble = TypeVar("Ensemble", bound=CriticEnsemble)
 
 
 def bellman_target(values: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float) -> Tensor:
-    """Targets r + γ (Q + bonus), (E, B, 1).
+    """Targets r + γ (Q + bonus), (E, B, 1), from each target critic's Q-values (E, B, 1) of the next state and action.
 
-    Args:
-        values: (E, B, 1) Q-values of the next state and action, of each target critic.
-        reward: (B,).
-        discount: (B,) factor γ on the next value, 0 after a failure.
-        bonus: (B,) added to the next value before it is discounted.
+    All else is (B,); the discount γ is 0 after a failure.
     """
     return (reward + discount * (values.squeeze(-1) + bonus)).unsqueeze(-1)
 
@@ -45,26 +41,12 @@ class CriticUpdate(Generic[C]):
         self.target_parameters = join(self.target_critic.parameters())
 
     def update(
-        self,
-        batch: Batch,
-        obs: Any,
-        next_obs: Any,
-        next_action: Tensor,
-        bonus: Tensor | float,
-        generator: Generator,
+        self, batch: Batch, obs: Any, next_obs: Any, next_action: Tensor, bonus: Tensor | float, generator: Generator
     ) -> dict[str, Tensor]:
-        """Take one gradient step.
+        """Take one gradient step; returns metrics.
 
-        Args:
-            batch: Actions, rewards and discounts.
-            obs: (B, size) first observations, normalised; of other critics, what they read.
-            next_obs: The last observations, alike.
-            next_action: (B, A) of `ActorUpdate.next_action`.
-            bonus: (B,) added to the next Q-value.
-            generator: Of random draws.
-
-        Returns:
-            Metrics.
+        First and last observations are (B, size), normalised; of other critics, what they read. `next_action` (B, A)
+        and `bonus` (B,), which is added to the next Q-value, are those of `ActorUpdate.next_action`.
         """
         raise NotImplementedError
 
@@ -123,15 +105,8 @@ class BellmanUpdate(CriticUpdate[Ensemble]):
         self._clipped_double, self._target_critics, self._policy_value = clipped_double, target_critics, policy_value
 
     def update(
-        self,
-        batch: Batch,
-        obs: Any,
-        next_obs: Any,
-        next_action: Tensor,
-        bonus: Tensor | float,
-        generator: Generator,
+        self, batch: Batch, obs: Any, next_obs: Any, next_action: Tensor, bonus: Tensor | float, generator: Generator
     ) -> dict[str, Tensor]:
-        """Take one gradient step."""
         with torch.no_grad():
             target = self.target(self.target_critic(next_obs, next_action), batch, bonus, generator)
         outputs, loss, further = self.loss(obs, batch.action, target, generator)

@@ -13,13 +13,7 @@ import torch
 
 from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
-from policies.data.replay_buffer import (
-    Batch,
-    ReplayBuffer,
-    Transitions,
-    concatenated,
-    split_into_envs,
-)
+from policies.data.replay_buffer import Batch, ReplayBuffer, Transitions, combined, split_into_envs
 from policies.off_policy.config import OffPolicyConfig
 
 
@@ -102,7 +96,7 @@ class DemonstrationReplay:
         demonstrated = self.demonstrations.sample(demos, generator)
         if demos == count:
             return demonstrated
-        return concatenated(self.buffer.sample(count - demos, generator), demonstrated)
+        return combined([self.buffer.sample(count - demos, generator), demonstrated], torch.cat)
 
     def sample_demonstrations(self, generator: torch.Generator) -> Batch:
         """A batch of demonstrations alone; for a prefilled buffer, before own steps joined them."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import ObservationSpec, PolicyFunction, Step, vector_sizes
@@ -18,7 +18,7 @@ from embodied.math.symmetry import Mirror
 from embodied.storage.trees import same_shapes
 from policies.algorithm import Algorithm, require_finite, transfer_weights
 from policies.data.demonstrations import load as load_demonstrations
-from policies.data.replay_buffer import Batch, Transitions
+from policies.data.replay_buffer import Batch, Transitions, combined
 from policies.imitation.advice import QFunction
 from policies.networks.normalizer import Normalizer
 from policies.networks.optim import distributed
@@ -43,23 +43,15 @@ class OffPolicyLearner(Algorithm):
         mirror: Callable[[], Mirror] | None = None,
         team_size: int = 1,
     ) -> None:
-        """Build networks, normalisers and buffer.
+        """Build networks, normalisers and buffer; arguments as of `policies.registry.Build`.
 
-        Args:
-            observation_spec: The environment's observation groups, "policy" among them.
-            action_size: Length of an action.
-            num_envs: N.
-            config: Settings, whose type selects the algorithm.
-            device: Where everything lies.
-            seed: Fixes the initial weights and, together with the rank, all random draws.
-            mirror: Not used.
-            team_size: Agents of one environment, whose vectors and actions stand one after the other.
+        The type of `config` selects the algorithm. `team_size` agents' vectors and actions stand one after the other.
         """
         keep_freed_memory()
         self.config, self.device, self.num_envs, self.action_size = config, torch.device(device), num_envs, action_size
         self.groups = groups = config.groups(observation_spec)
         sizes = vector_sizes(groups.spec)
-        weights = torch.Generator().manual_seed(seed)
+        weights = Generator().manual_seed(seed)
         self.actor_update, self.critic_update = config.build(
             Sizes(sizes[groups.actor], sizes[groups.critic], action_size, self.device, groups.image_shape, team_size),
             weights,
@@ -73,8 +65,8 @@ class OffPolicyLearner(Algorithm):
             reward_size=team_size if config.own_rewards else None,
         )  # fmt: skip
         own_seed = seed * distributed.size() + distributed.rank()
-        self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
-        self.batch_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
+        self.noise_generator = Generator(self.device).manual_seed(2 * own_seed)
+        self.batch_generator = Generator(self.device).manual_seed(2 * own_seed + 1)
         self.updates, self._offline_updates = 0, 0
         self._learning_steps = 0  # control steps since the warm-up
         self._random_warm_up = config.random_warm_up
@@ -83,24 +75,12 @@ class OffPolicyLearner(Algorithm):
         self._start_iteration()
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights and goes on learning with it."""
-        actor, statistics = self.actor_update.actor, self.normalizers[self.groups.actor]
-        mean, scale = actor.statistics(statistics.mean, statistics.scale)
-        return self.groups.policy(actor, mean, scale, self.config)
+        return self.groups.policy(self.actor_update.actor, self.normalizers[self.groups.actor], self.config)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
-        """Begin with another policy's network and statistics, and untrained critics.
-
-        Raises:
-            MismatchError: Its network is not of this learner's kind and shape.
-        """
+        """Begin with another policy's network and statistics, and untrained critics."""
         transfer_weights(policy, self.policy)
         self.actor_update.update_target(1.0)
         self.critic_update.update_target(1.0)
@@ -132,25 +112,13 @@ class OffPolicyLearner(Algorithm):
                 normalizer.commit()
 
     def advise(self, rule: PolicyFunction) -> None:
-        """Query this policy for advice, as the config's `adviser` announced.
-
-        Raises:
-            EmbodiedError: It announced none.
-        """
         if self.advice is None:
             raise EmbodiedError("advice was offered to a learner without adviser; expected a config with adviser=NAME")
         self.advice.rule = rule
 
     @torch.no_grad()
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Choose exploring actions for the present observations and keep both for `record`.
-
-        Args:
-            obs: Group to (N, *shape) raw observations.
-
-        Returns:
-            (N, A) actions in [-1, 1].
-        """
+        """Choose exploring actions (N, A) in [-1, 1] for raw observations, group to (N, *shape); `record` gets both."""
         if self._started is None:
             self._started = time.perf_counter()
         self._prepare()
@@ -172,15 +140,9 @@ class OffPolicyLearner(Algorithm):
 
     def record(self, step: Step) -> None:
         """Store the result of the last `act`, and make the updates that are due."""
-        steps = Transitions(
-            {group: values[None] for group, values in self._obs.items()},
-            self._action[None],
-            self._reward(step.reward)[None],
-            step.terminated[None],
-            step.truncated[None],
-            {group: step.final_obs[group][None] for group in self.groups.spec},
-        )
-        self.replay.extend(steps)
+        reward, final_obs = self._reward(step.reward), {group: step.final_obs[group] for group in self.groups.spec}
+        steps = Transitions(self._obs, self._action, reward, step.terminated, step.truncated, final_obs)
+        self.replay.extend(combined([steps], lambda tensors: tensors[0][None]))
         if not self.replay.ready:
             return
         start = time.perf_counter()
@@ -197,14 +159,7 @@ class OffPolicyLearner(Algorithm):
         return of_team(reward)
 
     def update(self, obs: Mapping[str, Tensor], progress: float = 0.0) -> dict[str, float]:
-        """End an iteration: update the normalisers' statistics and fetch its metrics.
-
-        Returns:
-            Means of losses and other metrics over the iteration's updates, and the time that updates took.
-
-        Raises:
-            DivergedError: They are not finite.
-        """
+        """End an iteration: update the normalisers' statistics; metrics are means over the iteration's updates."""
         del obs, progress
         if self.config.normalize_observations:
             for normalizer in self.normalizers.values():
@@ -310,7 +265,6 @@ class OffPolicyLearner(Algorithm):
             self._counts[name] += 1
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, as tensors and numbers; the buffer only where configured so."""
         return {
             "critics": self.critic_update.state(),
             "actor": self.actor_update.state(),
@@ -326,12 +280,7 @@ class OffPolicyLearner(Algorithm):
         }
 
     def load_state(self, tree: Mapping[str, Any], *, explore_alike: bool = True) -> None:
-        """Continue from what `state` returned: bit for bit where it has the buffer.
-
-        Args:
-            tree: The state.
-            explore_alike: Continue the random numbers too; False where the state is another rank's.
-        """
+        """Continue from what `state` returned: bit for bit where it has the buffer."""
         self.critic_update.load_state(tree["critics"])
         self.actor_update.load_state(tree.get("actor", {}))  # a tree on disk has no empty branches
         for group, normalizer in self.normalizers.items():

@@ -12,15 +12,14 @@ from torch import Generator, Tensor
 from embodied.storage.bounds import NOT_NEGATIVE
 from policies.imitation.advice import Penalty, QFunction
 from policies.networks.optim.flat_parameters import join
-from policies.networks.squashed import SquashedActor
 from policies.off_policy.actors import ActorUpdate, LearnedActorUpdate
-from policies.off_policy.config import AdvisedConfig, Sizes
+from policies.off_policy.config import ActorCriticConfig, AdvisedConfig, Sizes
 from policies.off_policy.critics import CriticUpdate, PolicyValue
 
 
 @dataclass(frozen=True)
-class TD3Config(AdvisedConfig):
-    """Twin delayed deterministic policy gradient (Fujimoto et al. 2018)."""
+class DeterministicConfig(ActorCriticConfig):
+    """Settings of actor-critics whose actors are deterministic."""
 
     policy_delay: int = 2
     target_delay: int = 2
@@ -32,6 +31,11 @@ class TD3Config(AdvisedConfig):
     target_noise_clip: Annotated[float, NOT_NEGATIVE] = 0.5
     """Bound on that noise."""
 
+
+@dataclass(frozen=True)
+class TD3Config(DeterministicConfig, AdvisedConfig):
+    """Twin delayed deterministic policy gradient (Fujimoto et al. 2018)."""
+
     def build(self, sizes: Sizes, generator: Generator) -> tuple[ActorUpdate, CriticUpdate]:
         actor = TD3ActorUpdate(self.build_actor(sizes, generator, stochastic=False), self)
         return actor, self.build_critics(sizes, generator)
@@ -40,7 +44,10 @@ class TD3Config(AdvisedConfig):
 class TD3ActorUpdate(LearnedActorUpdate):
     """The deterministic policy gradient, and smoothed target actions."""
 
-    def __init__(self, actor: SquashedActor, config: TD3Config) -> None:
+    actor: Any
+    """`SquashedActor`, or `TeamActor` of several agents."""
+
+    def __init__(self, actor: Any, config: DeterministicConfig) -> None:
         """Take over a deterministic actor."""
         super().__init__(actor, config.actor_optimizer(actor))
         self._noise, self._smoothing, self._clip = config.noise, config.target_noise, config.target_noise_clip

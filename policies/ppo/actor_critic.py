@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from embodied.env.rollout import PerceptronActor
 from policies.networks.build import make_actor, make_critic
@@ -30,7 +30,7 @@ class ActorCritic:
         cls, config: PPOConfig, observed: tuple[int, int], action_size: int, device: torch.device, seed: int
     ) -> ActorCritic:
         """Build both for observations of these sizes; `seed` fixes their weights."""
-        weights = torch.Generator().manual_seed(seed)
+        weights = Generator().manual_seed(seed)
         actor = make_actor(observed[0], action_size, config.actor, config.initial_std, weights)
         critic = make_critic(observed[1], config.critic, weights)
         attends = {config.actor.architecture, config.critic.architecture} - {Architecture.MLP, Architecture.GRU}

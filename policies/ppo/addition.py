@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.ppo.rollout_buffer import Rollout
 
@@ -14,7 +13,7 @@ from policies.ppo.rollout_buffer import Rollout
 class Addition:
     """Does nothing; children override what they add."""
 
-    def reward(self, rollout: Rollout, last_obs: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    def reward(self, rollout: Rollout, last_obs: Tensor, generator: Generator) -> dict[str, Tensor]:
         """Change a rollout's rewards before advantages are estimated; returns () measures by name.
 
         Args:

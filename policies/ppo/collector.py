@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.multi_agent import of_team
 from embodied.env.vec_env import POLICY, RollOut, Step
@@ -26,18 +26,9 @@ class Collector:
         rollout: Rollout,
         critic_group: str,
         config: PPOConfig,
-        generator: torch.Generator,
+        generator: Generator,
     ) -> None:
-        """Begin with no step recorded.
-
-        Args:
-            networks: The actor among them.
-            normalizers: Of each observation group that is read.
-            rollout: What is filled.
-            critic_group: The observation group of the critic.
-            config: Settings.
-            generator: Of the action noise.
-        """
+        """Begin with no step recorded; `normalizers` are those of all groups read, `generator` draws action noise."""
         self.networks, self.normalizers, self.rollout = networks, normalizers, rollout
         self.critic_group, self.config, self.generator = critic_group, config, generator
         self.log_std: Tensor = networks.actor.log_std.detach().clone()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.networks.config import Activation, NetworkConfig
 from policies.networks.mlp import MLP
@@ -34,7 +34,7 @@ class Curiosity(Addition):
     def __init__(self, size: int, config: CuriosityConfig, minibatches: int, device: torch.device, seed: int) -> None:
         """Build both for observations of length `size`; `seed` fixes their weights."""
         self._minibatches = minibatches
-        generator = torch.Generator().manual_seed(seed)
+        generator = Generator().manual_seed(seed)
         self._weight = config.weight
         self._target = MLP(size, FEATURES, TARGET, generator).to(device).requires_grad_(False)
         self._target_parameters = join(self._target.parameters())
@@ -43,7 +43,7 @@ class Curiosity(Addition):
         self._errors = Normalizer(1, device)
 
     @torch.no_grad()
-    def reward(self, rollout: Rollout, last_obs: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    def reward(self, rollout: Rollout, last_obs: Tensor, generator: Generator) -> dict[str, Tensor]:
         """Add rewards for what each step reached, then learn to predict it.
 
         Where an episode ended, that is the start of the next one, which is soon known and earns next to nothing.
@@ -79,7 +79,6 @@ class Curiosity(Addition):
         return (self._predictor(obs) - self._target(obs)).square().mean(-1)
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how it goes on."""
         return {
             "target": self._target_parameters.clone(),
             "optimizer": self._optimizer.state(),
@@ -87,7 +86,6 @@ class Curiosity(Addition):
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
         self._target_parameters.copy_(tree["target"])
         self._optimizer.load_state(tree["optimizer"])
         self._errors.load_state(tree["errors"])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY, ObservationSpec, Step, VecEnv, vector_sizes
 from embodied.math.symmetry import Mirror
@@ -53,16 +53,7 @@ class PPO(Algorithm):
         seed: int = 0,
         mirror: Callable[[], Mirror] | None = None,
     ) -> None:
-        """Build networks, normalisers and buffers.
-
-        Args:
-            observation_spec: The environment's observation groups, "policy" among them.
-            action_size: Length of an action.
-            num_envs: N.
-            config: Settings.
-            device: Where everything lies.
-            seed: Fixes the initial weights and, together with the rank, the action noise and the minibatches.
-            mirror: The environment's (`VecEnv.mirror`), called where the settings use symmetry.
+        """Build networks, normalisers and buffers; arguments as of `policies.registry.Build`.
 
         Raises:
             EmbodiedError: the settings do not fit the environments, or use a symmetry that these do not have.
@@ -82,8 +73,8 @@ class PPO(Algorithm):
         }
         self.rollout = rollout_of(config, num_envs, sizes, action_size, self.critic_group, self.device)
         own_seed = seed * distributed.size() + distributed.rank()
-        self.noise_generator = torch.Generator(self.device).manual_seed(2 * own_seed)
-        self.order_generator = torch.Generator(self.device).manual_seed(2 * own_seed + 1)
+        self.noise_generator = Generator(self.device).manual_seed(2 * own_seed)
+        self.order_generator = Generator(self.device).manual_seed(2 * own_seed + 1)
         self.collector = Collector(
             self.networks, self.normalizers, self.rollout, self.critic_group, config, self.noise_generator
         )
@@ -117,26 +108,14 @@ class PPO(Algorithm):
             normalizer.reflect = None
 
     @property
-    def unroll(self) -> int:
-        """Control steps of every environment per iteration."""
-        return self.config.unroll
-
-    @property
     def policy(self) -> Policy:
-        """The present policy; it shares this learner's weights and goes on learning with it."""
-        statistics = self.normalizers[POLICY]
-        mean, scale = self.actor.statistics(statistics.mean, statistics.scale)
-        network = NormalizedActor(self.actor, mean, scale, self.config.observation_clip)
-        return Policy(network, self.config.actor)
+        return Policy(NormalizedActor.of(self.actor, self.normalizers[POLICY]), self.config.actor)
 
     @torch.no_grad()
     def start_from(self, policy: Policy) -> None:
         """Begin with another policy's network, noise and statistics; the critic begins untrained.
 
         From a policy that is not symmetric, one goes on without `symmetry.network`.
-
-        Raises:
-            MismatchError: its network has other layers than this learner's.
         """
         transfer_weights(policy, self.policy)
         own = self.additions.get(SYMMETRY)
@@ -280,7 +259,6 @@ class PPO(Algorithm):
         return metrics
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, as tensors; callable between rollouts only."""
         if self.collector.time:
             raise RuntimeError(f"state() was called {self.collector.time} steps into a rollout; call it after update()")
         memory = {"actor": self.collector.hidden.clone(), "critic": self.rollout.critic_memory.clone()}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.env.vec_env import POLICY
 from policies.algorithm import SettingsError
@@ -58,18 +58,9 @@ class Rollout:
         critic_memory: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Allocate.
+        """Allocate T `steps` of N environments; groups that are the same share memory.
 
-        Args:
-            steps: T.
-            num_envs: N.
-            observation_sizes: Group to flat size.
-            action_size: A.
-            actor_group: Group the actor reads.
-            critic_group: Group the critic reads; shares memory with the actor's where it is the same.
-            actor_memory: Numbers that the actor remembers.
-            critic_memory: Numbers that the critic remembers. If one of them does, batches are of whole sequences.
-            device: Where everything lies.
+        Actor and critic remember so many numbers; if one of them does, batches are of whole sequences.
         """
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -108,7 +99,7 @@ class Rollout:
         ended = self.terminated | self.truncated
         return torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
 
-    def minibatches(self, count: int, generator: torch.Generator) -> Iterator[Tensor]:
+    def minibatches(self, count: int, generator: Generator) -> Iterator[Tensor]:
         """Divide all units at random into `count` index vectors, as equal in length as can be."""
         order = torch.randperm(self.units, generator=generator, device=self.device)
         yield from order.tensor_split(count)
@@ -145,16 +136,9 @@ def rollout_of(
         SettingsError: it cannot be divided into as many minibatches.
     """
     rollout = Rollout(
-        config.unroll,
-        num_envs,
-        sizes,
-        action_size,
-        actor_group=POLICY,
-        critic_group=critic_group,
-        actor_memory=config.actor.memory,
-        critic_memory=config.critic.memory,
-        device=device,
-    )
+        config.unroll, num_envs, sizes, action_size, actor_group=POLICY, critic_group=critic_group,
+        actor_memory=config.actor.memory, critic_memory=config.critic.memory, device=device,
+    )  # fmt: skip
     if config.minibatches > rollout.units:
         units = (
             f"{num_envs} environments, of which a network that remembers learns whole sequences"

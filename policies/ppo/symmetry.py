@@ -30,13 +30,7 @@ TOLERANCE = 1e-4  # between weights and their image, of rounding in a long train
 def symmetric(
     networks: ActorCritic, mirror: Callable[[], Mirror] | None, groups: tuple[str, str], vector: Tensor
 ) -> tuple[SymmetricParameters, dict[str, TorchReflection]]:
-    """Make fresh parameters symmetric.
-
-    Args:
-        networks: Actor and critic, both perceptrons.
-        mirror: The environment's.
-        groups: Observation groups that actor and critic read.
-        vector: (P,) their parameters.
+    """Make fresh parameters (P,) of actor and critic, both perceptrons that read these groups, symmetric.
 
     Returns:
         The parameters' symmetry, and the reflection of each observation group.
@@ -68,14 +62,7 @@ class SymmetricParameters(Addition):
     """Holds the parameters of an actor and a critic, both perceptrons, to those that are symmetric."""
 
     def __init__(self, actor: GaussianActor, critic: Critic, mirror: Mirror, observed: tuple[str, str]) -> None:
-        """Find each parameter's image.
-
-        Args:
-            actor: Its parameters come first in the vector.
-            critic: Its parameters follow.
-            mirror: Of the environment's observation groups.
-            observed: Groups that actor and critic read.
-        """
+        """Find each parameter's image, the actor's first; `observed` are the groups that actor and critic read."""
         action = mirror.action
         networks = ((actor.mean, mirror.observed[observed[0]], action),)
         networks += ((critic.value, mirror.observed[observed[1]], unchanged(1)),)

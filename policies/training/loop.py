@@ -20,13 +20,9 @@ class Trainer:
     """Environment steps taken so far, on all ranks together."""
 
     def __init__(self, env: VecEnv, config: Any, *, total_steps: int, seed: int = 0) -> None:
-        """Build the algorithm.
+        """Build the algorithm, which the type of its settings selects; `seed` is its own, not the environment's.
 
-        Args:
-            env: What to learn on.
-            config: Settings of the algorithm, whose type selects it.
-            total_steps: Environment steps, on all ranks together, after which `done` holds.
-            seed: Seed of the algorithm; the environment has its own.
+        `done` holds after `total_steps` environment steps, on all ranks together.
         """
         if total_steps < 1:
             raise SettingsError(f"total_steps={total_steps} must be at least 1")

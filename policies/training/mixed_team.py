@@ -68,10 +68,7 @@ def parse_team(
 ) -> dict[str, tuple[int, ...]]:
     """Parse words `WHO=POLICY`: policy -> its agents.
 
-    Args:
-        words: WHO is a side of the task's team, agents as in `0`, `0-2` or `0,3`, or `rest`.
-        agents: The task's number of agents.
-        sides: Of the task's team.
+    WHO is a side of the task's team, agents as in `0`, `0-2` or `0,3`, or `rest`.
 
     Raises:
         EmbodiedError: the task has one robot, or WHO is no agent, or an agent has two policies or none.

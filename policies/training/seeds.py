@@ -32,9 +32,7 @@ UNLIKE = ("seed", "engine", "variations", "checkpoint_seconds", "name", "wandb")
 def train_seeds(settings: Settings[Any, Any], command: str) -> int:
     """Train with every seed and report; what is trained already is not trained again. Returns the exit code.
 
-    Args:
-        settings: With `seeds`; `seed` is ignored.
-        command: As which the report can be repeated.
+    The report says the command by which it can be repeated.
 
     Raises:
         EmbodiedError: one of the runs there was begun with other settings, or is being trained by another process.

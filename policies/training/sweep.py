@@ -101,12 +101,8 @@ class Sweep:
     ) -> None:
         """Open the study in the folder, or begin it.
 
-        Args:
-            entry: Task or suite to train on.
-            words: Flags of `embodied.train` that all trials have in common.
-            varied: What is varied.
-            goal: What is sought.
-            name: The folder's, below `runs/TASK`; by default one that follows from the rest.
+        All trials have `words`, flags of `embodied.train`, in common. The folder is `runs/TASK/name`, by default by a
+        name that follows from the rest.
 
         Raises:
             EmbodiedError: Optuna is not installed, a flag is refused, or the folder's study sought something else.
@@ -148,7 +144,7 @@ class Sweep:
         """
         self._take_up()
         failed = 0
-        while (done := len(self._ended())) < trials:
+        while (done := len(self._in("COMPLETE", "PRUNED"))) < trials:
             trial = self.study.ask()
             settings = self._settings(trial)
             cli.say(f"trial {done + 1} of {trials}  {' '.join(self.flags(trial))}")
@@ -169,9 +165,8 @@ class Sweep:
 
     def _take_up(self) -> None:
         """Let trials that were cut off come first, with the same flags in the same runs."""
-        state = self._optuna.trial.TrialState
-        for trial in self.study.get_trials(states=(state.RUNNING,)):
-            self.study.tell(trial.number, state=state.FAIL)
+        for trial in self._in("RUNNING"):
+            self.study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
             if "run" in trial.user_attrs:
                 self.study.enqueue_trial(trial.params, user_attrs={"run": trial.user_attrs["run"]})
 
@@ -213,19 +208,18 @@ class Sweep:
             raise RunError(f"--measure {self.goal.measure}: an evaluation here has {listing(known, len(known))}")
         return float(value)
 
-    def _ended(self) -> list[Any]:
-        state = self._optuna.trial.TrialState
-        return self.study.get_trials(states=(state.COMPLETE, state.PRUNED))
+    def _in(self, *states: str) -> list[Any]:
+        """The trials in some of Optuna's states."""
+        return self.study.get_trials(states=[self._optuna.trial.TrialState[state] for state in states])
 
     def ranked(self) -> list[Any]:
         """Trials that came to their end, the best first."""
-        complete = self.study.get_trials(states=(self._optuna.trial.TrialState.COMPLETE,))
-        return sorted(complete, key=lambda trial: trial.value if self.goal.minimize else -trial.value)
+        return sorted(self._in("COMPLETE"), key=lambda trial: trial.value if self.goal.minimize else -trial.value)
 
     @property
     def pruned(self) -> list[Any]:
         """Trials that were stopped early."""
-        return self.study.get_trials(states=(self._optuna.trial.TrialState.PRUNED,))
+        return self._in("PRUNED")
 
     def best_command(self) -> str:
         """The command that trains with the best flags.

@@ -29,12 +29,7 @@ class Watcher:
     """
 
     def __init__(self, run: Run, task: str) -> None:
-        """Nothing starts before the first `update`.
-
-        Args:
-            run: Where snapshots go.
-            task: What is shown.
-        """
+        """Nothing starts before the first `update`; snapshots go to the run."""
         self.run, self.task = run, task
         self._process: subprocess.Popen[bytes] | None = None
         self._saved_at = -SECONDS

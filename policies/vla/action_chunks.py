@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.hooks import PROPRIO
 from embodied.env.step import LazyObservation
@@ -43,7 +43,7 @@ class ChunkPlanner(Protocol):
         ...
 
     def plan(
-        self, obs: Mapping[str, Tensor], text: Tensor, temperature: float | None, generator: torch.Generator | None, /
+        self, obs: Mapping[str, Tensor], text: Tensor, temperature: float | None, generator: Generator | None, /
     ) -> Tensor:
         """(k, chunk, A) in [-1, 1], from observation groups (k, ...) and encoded instructions (k, width)."""
         ...
@@ -67,17 +67,12 @@ class ChunkedPolicy:
     ) -> None:
         """Encode the instructions, once: weights may change later, but not those that encode instructions.
 
-        Args:
-            planner: What predicts the chunks.
-            instructions: One for each environment, N.
-            restarted: Which episodes have just begun, (N,) bool.
-            source: Gives the instructions of episodes that begin, where they differ between episodes.
-            temperature: Of sampling; None: the planner's own.
-            seed: Of sampling.
+        There is one for each environment, N. `restarted` gives which episodes have just begun, (N,) bool; `source`, if
+        there is one, gives their instructions. `temperature` None: the planner's own.
         """
         self.planner, self.instructions, self.temperature = planner, tuple(instructions), temperature
         self._restarted, self._source = restarted, source
-        self._generator = torch.Generator(planner.device).manual_seed(seed)
+        self._generator = Generator(planner.device).manual_seed(seed)
         self._text = self._encode(self.instructions)
         count = len(self.instructions)
         self._chunk = torch.zeros(count, planner.chunk, planner.action_size, device=planner.device)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.hooks import PIXELS, PROPRIO
 from embodied.env.env import Env
@@ -45,15 +45,9 @@ class VLAPolicy:
         execute: int = 0,
         parts: PretrainedParts = PretrainedParts(),  # noqa: B008 - frozen
     ) -> None:
-        """Wrap a network, which is shared, not copied.
+        """Wrap a network, which is shared, not copied, and on the device of the normalisation.
 
-        Args:
-            network: On the device of the normalisation.
-            normalization: Of the demonstrations.
-            spec: Robot that the policy was trained with.
-            training_tasks: Tasks that it was trained on.
-            execute: Actions of a chunk that are executed before the next inference; 0: all.
-            parts: Which encoders are pretrained.
+        `execute` actions of a chunk are executed before the next inference; 0: all.
 
         Raises:
             EmbodiedError: `execute` exceeds the chunk.
@@ -123,22 +117,11 @@ class VLAPolicy:
             return self.network.point(pixels.to(self.device, non_blocking=True), text)
 
     def features(
-        self,
-        pixels: Tensor,
-        state: Tensor,
-        text: Tensor,
-        heat_maps: Tensor | None = None,
-        *,
-        bfloat16: bool = False,
+        self, pixels: Tensor, state: Tensor, text: Tensor, heat_maps: Tensor | None = None, *, bfloat16: bool = False
     ) -> Tensor:
-        """(B, chunk, width) float32, for the head.
+        """(B, chunk, width) float32, for the head: see `VLANetwork.forward`; images and states may be on any device.
 
-        Args:
-            pixels: (B, cameras, height, width, 3) uint8, on any device.
-            state: (B, S) in the task's units, on any device.
-            text: (B, width) of `encode_instructions`.
-            heat_maps: Of `point`, if they are known.
-            bfloat16: Compute in bfloat16; the weights stay float32, as do the head's probabilities and velocities.
+        States are in the task's units. With `bfloat16` weights stay float32, as do probabilities and velocities.
         """
         device = self.device
         normalized = self.normalization.normalize_state(state.to(device))
@@ -151,7 +134,7 @@ class VLAPolicy:
         obs: Mapping[str, Tensor],
         text: Tensor,
         temperature: float | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> Tensor:
         """Predict the next action chunk of every environment.
 
@@ -298,14 +281,8 @@ class VLAPolicy:
         require_same_shapes(network.state_dict(), own)
         network.load_state_dict(own)
         normalization = Normalization(*(tensors[f"normalization.{name}"] for name in Normalization.names()))
-        return cls(
-            network.to(normalization.action_low.device),
-            normalization,
-            spec,
-            training_tasks,
-            int(meta["execute"]),
-            parts,
-        )
+        network = network.to(normalization.action_low.device)
+        return cls(network, normalization, spec, training_tasks, int(meta["execute"]), parts)
 
 
 def _build(config: VLAConfig, spec: RobotSpec, parts: PretrainedParts, folders: PretrainedFolders) -> VLANetwork:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,29 +13,30 @@ from policies.vla.policy import VLAPolicy
 class VLASession(Session):
     """A training run whose checkpoints hold a policy, its task or suite if there is one, and the learner's state."""
 
-    def __init__(self, command: str, task: str | None, checkpoint_seconds: float) -> None:
-        """Set the checkpoints' metadata; `train` sets the run. `command` is the module whose `--resume RUN` goes on."""
+    learner: Any
+    """`FineTuning` or `RLFineTuning`."""
+
+    def __init__(self, learner: Any, command: str, task: str | None, checkpoint_seconds: float) -> None:
+        """Set the checkpoints' content; `train` sets the run. `command` is the module whose `--resume RUN` goes on."""
         super().__init__(None, checkpoint_seconds)
-        self.command, self.task = command, task
+        self.learner, self.command, self.task = learner, command, task
         self.seconds = 0.0
         self._latest: dict[str, float] = {}
 
     @property
-    @abstractmethod
     def policy(self) -> VLAPolicy:
         """Policy that robots run."""
+        return self.learner.policy
 
-    @abstractmethod
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Everything that decides how the training goes on."""
+        return self.learner.state()
 
-    @abstractmethod
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
-
-    def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint."""
-        self.load_state(self.restore(checkpoint))
+    def resume(self, checkpoint: Checkpoint) -> Mapping[str, Any]:
+        """Continue from a checkpoint; returns what `state` had returned."""
+        state = self.restore(checkpoint)
+        self.learner.load_state(state)
+        return state
 
     def contents(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         meta, tensors = self.policy.to_tensors()

@@ -55,14 +55,10 @@ S = TypeVar("S", bound=RunSettings)
 def stored_settings(
     settings: S, run: Run, arguments: list[str] | None, limits: tuple[str, ...], extra: tuple[str, ...] = ()
 ) -> S:
-    """The settings with which a run was started, with `json` and the limits of a command that goes on with it.
+    """The settings with which a run was started, with `json` and the `limits` of the command that goes on with it.
 
-    Args:
-        settings: Of the command that goes on.
-        run: With the settings that hold otherwise.
-        arguments: Of the command, of which those that are given decide; None: those of the process.
-        limits: Names of settings that end a training, which may be given anew.
-        extra: Keys of the run's config that are no settings.
+    Its `arguments`, or those of the process, say which limits are given anew; `extra` keys of the run's config are no
+    settings.
 
     Raises:
         RunError: the run's settings are of an earlier version.

@@ -10,7 +10,6 @@ import torch
 
 from embodied import cli
 from embodied.errors import guard
-from embodied.evaluation import tables
 from embodied.evaluation.rates import overall
 from embodied.storage.runs import Run
 from policies.vla.data.demonstrations import EpisodeSelection, load_demonstrations
@@ -73,10 +72,7 @@ def finish(session: FineTuningSession, run: Run, settings: Settings, *, resume: 
         return 0
     result: dict[str, Any] = {"task": run.task, "gradient_steps": session.steps, "train_seconds": session.seconds}
     if session.trials is not None and settings.evaluate_episodes:
-        suite = session.trials.suite
-        with cli.Line("evaluating", len(suite.tasks) + len(suite.held_out)) as line:
-            rows = session.trials.report(session.policy, settings.evaluate_episodes, line.update)
-        cli.show(tables.suite_table(suite.name, rows))
+        rows = session.trials.report(session.policy, settings.evaluate_episodes)
         result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
     cli.write_result(settings.json, cli.command_line(COMMAND), result)
     return 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
+from embodied import cli
 from embodied.env.env import Env
 from embodied.env.factory import build
 from embodied.env.options import EnvOptions
 from embodied.env.registry import Suite, join_content
 from embodied.errors import EmbodiedError, listing
+from embodied.evaluation import tables
 from embodied.evaluation.rollouts import evaluate
 from embodied.evaluation.suites import Rows, evaluate_suite, of_task
 from embodied.rendering.camera_config import CameraConfig
@@ -56,15 +58,7 @@ class Trials:
     def __init__(
         self, suite: Suite, spec: RobotSpec, episodes: int, engine: str | None = None, device: str = "cpu"
     ) -> None:
-        """Note what to try.
-
-        Args:
-            suite: Tasks to try.
-            spec: Of the policies.
-            episodes: Of each task, all at once.
-            engine: Physics engine; by default the best that runs each task on this machine.
-            device: Of the policies.
-        """
+        """Note what to try: `episodes` of each task, all at once; `spec` and `device` are the policies'."""
         self.suite, self.episodes = suite, episodes
         cameras = CameraConfig(spec.cameras, spec.resolution)
         config = suite.shared_config(training=False)
@@ -80,9 +74,13 @@ class Trials:
             rates[f"closed_loop/{task}"] = outcome.summary()["success_any"]
         return {"closed_loop": sum(rates.values()) / len(rates), **rates}
 
-    def report(self, policy: VLAPolicy, episodes: int, on_task: Callable[[int, str], None] | None = None) -> Rows:
-        """The evaluation of `embodied.evaluate`, from the suite's own initial states."""
-        return evaluate_suite(self.suite, policy.bind, self._options, episodes=episodes, on_task=on_task)
+    def report(self, policy: VLAPolicy, episodes: int, when: str = "") -> Rows:
+        """Print the evaluation of `embodied.evaluate`, from the suite's own initial states; returns its rows."""
+        suite = self.suite
+        with cli.Line(f"evaluating {when}".rstrip(), len(suite.tasks) + len(suite.held_out)) as line:
+            rows = evaluate_suite(suite, policy.bind, self._options, episodes=episodes, on_task=line.update)
+        cli.show(tables.suite_table(f"{suite.name}, {when}" if when else suite.name, rows))
+        return rows
 
     def _env(self, task: str) -> Env:
         if task not in self._envs:

@@ -203,13 +203,7 @@ class Workspace:
     """The folder and the namespace that the blocks of a page share."""
 
     def __init__(self, page: Path, folder: Path, materials: Mapping[str, Any]) -> None:
-        """Make ready.
-
-        Args:
-            page: Whose blocks.
-            folder: An empty folder.
-            materials: Name -> function that makes files in the present folder.
-        """
+        """Take an empty folder; a name in `materials` stands for a function that makes files in the present one."""
         self.blocks, self.folder, self.materials = blocks_of(page), folder, materials
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.done: set[Any] = set()

@@ -229,36 +229,14 @@ def test_a_clause_that_does_not_exist_is_an_error(clause: str) -> None:
 
 def test_blocks_share_what_the_page_says(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "\n".join(
-            [
-                "<!-- run: replace 4 => 5 -->",
-                "```python",
-                "number = 4",
-                "```",
-                "```python",
-                "assert number == 5",
-                "open('made', 'w').write('x')",
-                "```",
-                "<!-- run: after counted -->",
-                "```bash",
-                "python show.py $(cat counted) && test -f made",
-                "```",
-                "<!-- run: named counted -->",
-                "```bash",
-                "cat > show.py <<'END'",
-                "import sys",
-                "print(sys.argv[1])",
-                "END",
-                "echo 7 > counted",
-                "```",
-                "<!-- run: no, needs a robot -->",
-                "```bash",
-                "false",
-                "```",
-            ]
-        )
+    parts = (
+        ("replace 4 => 5", "python", "number = 4"),
+        ("", "python", "assert number == 5\nopen('made', 'w').write('x')"),
+        ("after counted", "bash", "python show.py $(cat counted) && test -f made"),
+        ("named counted", "bash", "cat > show.py <<'END'\nimport sys\nprint(sys.argv[1])\nEND\necho 7 > counted"),
+        ("no, needs a robot", "bash", "false"),
     )
+    page.write_text("\n".join(f"<!-- run: {how} -->\n```{language}\n{code}\n```" for how, language, code in parts))
     folder = tmp_path / "folder"
     folder.mkdir()
     here = Workspace(page, folder, {})

@@ -51,11 +51,9 @@ FLOATS = ctypes.POINTER(ctypes.c_float)
 
 
 def small_policy(
-    activation: Activation = Activation.TANH,
-    hidden: tuple[int, ...] = (21, 5),
-    inputs: int = INPUTS,
+    activation: Activation = Activation.TANH, hidden: tuple[int, ...] = (21, 5), inputs: int = INPUTS,
     actions: int = ACTIONS,
-) -> Policy:
+) -> Policy:  # fmt: skip
     """A network whose every number matters: random biases and statistics, and actions beyond [-1, 1]."""
     generator = torch.Generator().manual_seed(3)
     config = NetworkConfig(hidden, activation, output_gain=1.5)
@@ -74,10 +72,7 @@ def small_contract(task: str = "family/task") -> Contract:
     up, down, upper = (0.5, 0.3, 1.1), (0.5, 0.7, 1.1), (2.0, 0.2, 2.0)
     command = Command("speed", 1, "forward m/s", (0.5,), (), (Number("forward", "m/s", -1.0, 1.0),))
     return Contract(
-        task=task,
-        robot="leg",
-        control_hz=100.0,
-        physics_hz=500.0,
+        task=task, robot="leg", control_hz=100.0, physics_hz=500.0,
         actuators=tuple(
             Actuator(name, "rad", 0.1 * i - 0.123456789, up[i], down[i], -0.5, upper[i], 10.0, 20.0, 0.5, 9.0, name)
             for i, name in enumerate(names)
@@ -98,9 +93,8 @@ def small_contract(task: str = "family/task") -> Contract:
             remembered=(Remembered("last_action", 2, (0.0, 0.0)),),
             action_size=3,
         ),
-        latency=(0.0, 0.01),
-        max_tilt=1.0,
-    )
+        latency=(0.0, 0.01), max_tilt=1.0,
+    )  # fmt: skip
 
 
 def small_described(policy: Policy | None = None, contract: Contract | None = None) -> Described:

@@ -75,11 +75,6 @@ def interpreted(
 ) -> subprocess.CompletedProcess[str]:
     """Start an interpreter in a folder, whose own files come first."""
     return subprocess.run(
-        [sys.executable, *words],
-        cwd=cwd,
-        env=environment(*([cwd] if cwd else []), **variables),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+        [sys.executable, *words], cwd=cwd, env=environment(*([cwd] if cwd else []), **variables),
+        capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip

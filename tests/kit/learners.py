@@ -112,6 +112,7 @@ RESUMED = {
     "ppo curious": _learner(dataclasses.replace(PPO, curiosity=CuriosityConfig(weight=0.5)), "gaussian-mlp"),
     "ppo symmetric": _learner(dataclasses.replace(PPO, symmetry=SymmetryConfig(network=True)), "gaussian-mlp"),
     "ppo with a fixed learning rate": _learner(dataclasses.replace(PPO, schedule=Schedule.FIXED), "gaussian-mlp"),
+    "ppo in its warm-up": _learner(dataclasses.replace(PPO, critic_warm_up=4), "gaussian-mlp"),
     "ppo remembering": Learner(REMEMBERING, Recall, kind="gaussian-gru"),
     "ppo, a critic with memory": Learner(dataclasses.replace(REMEMBERING, actor=SMALL), Recall, kind="gaussian-mlp"),
     "ppo, an actor with memory": Learner(dataclasses.replace(REMEMBERING, critic=SMALL), Recall, kind="gaussian-gru"),

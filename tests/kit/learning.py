@@ -193,13 +193,7 @@ def assert_resumed_run_equals_whole(
 ) -> Trainer:
     """Training interrupted and resumed half way ends bit for bit as training in one go; returns the whole run.
 
-    Args:
-        make: Seed to environments.
-        config: Of the algorithm.
-        iterations: Of the whole run.
-        start_from: The policy to begin with.
-        adviser: Environments to the policy that advises in them.
-        between: What happens between the interruption and the resume.
+    `make` has environments for a seed, `adviser` the policy that advises in them; `between` is called half way.
     """
 
     def run(seed: int, stop_after: int, **options: Any) -> Trainer:

@@ -51,17 +51,7 @@ class Photographer:
     """
 
     def __init__(self, spec: mujoco.MjSpec, camera: Camera, sensor: Sensor = USUAL, supersampling: int = 3) -> None:
-        """Compile the scene with room for the pictures.
-
-        Args:
-            spec: A scene that has a camera called `calibrated`, added by `eye`.
-            camera: What it is, lens included.
-            sensor: What it adds.
-            supersampling: Rendered pixels per pixel, along each axis.
-
-        Raises:
-            EmbodiedError: nothing here can draw, or the lens cannot be rendered.
-        """
+        """Compile a scene that has a camera called `calibrated`, with room for the pictures."""
         from embodied.rendering.opengl import choose_backend
 
         choose_backend()
@@ -141,15 +131,8 @@ def place(photographer: Photographer, board_to_camera: np.ndarray) -> None:
 
 
 def views(board: Board, camera: Camera, count: int, rng: np.random.Generator, tilt: float = 0.6) -> list[np.ndarray]:
-    """Poses (4, 4) board_to_camera as a person would choose them: anywhere in the picture, near and far, tilted.
-
-    Args:
-        board: What is held before the camera.
-        camera: Decides how near the board must be to fill a part of the picture.
-        count: How many.
-        rng: Source of chance.
-        tilt: rad, largest angle between the board's normal and the camera's axis.
-    """
+    """Poses (4, 4) board_to_camera as a person would choose them: anywhere in the picture, near and far, and tilted, by
+    `tilt` rad at most."""
     middle = np.array([*board.size, 0.0]) / 2
     poses = []
     for _ in range(count):
@@ -166,13 +149,8 @@ def views(board: Board, camera: Camera, count: int, rng: np.random.Generator, ti
 
 
 def looking_at(position: np.ndarray, target: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """(4, 4) camera_to_world of a camera in OpenCV's axes at a position (3,) that looks at a target (3,), in m.
-
-    Args:
-        position: Of the camera.
-        target: What lies in the middle of the picture.
-        down: (3,) what shall point down in the picture, not along the line of sight.
-    """
+    """(4, 4) camera_to_world of a camera in OpenCV's axes at a position (3,) that looks at a target (3,), in m;
+    `down` (3,) points down in the picture."""
     forward = np.asarray(target, float) - position
     forward = forward / np.linalg.norm(forward)
     right = np.cross(down, forward)
@@ -221,20 +199,10 @@ EXACT = Robot()
 
 
 def rehearse(
-    board: Board,
-    camera: Camera,
-    parent: Parent,
-    count: int,
-    rng: np.random.Generator,
-    sensor: Sensor = USUAL,
-    robot: Robot = EXACT,
-    supersampling: int = 2,
-) -> Session:
-    """Photograph the board in `count` poses of the arm.
-
-    Raises:
-        EmbodiedError: nothing here can draw.
-    """
+    board: Board, camera: Camera, parent: Parent, count: int, rng: np.random.Generator, sensor: Sensor = USUAL,
+    robot: Robot = EXACT, supersampling: int = 2,
+) -> Session:  # fmt: skip
+    """Photograph the board in `count` poses of the arm."""
     images, poses = [], []
     spec, camera_to_parent = scene(board, camera, parent, rng)
     with Photographer(spec, camera, sensor, supersampling) as photographer:

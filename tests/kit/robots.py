@@ -73,17 +73,8 @@ def fingers(parent: str = "link6", mimic: bool = False) -> str:
     for side, sign in (("a", 1), ("b", -1)):
         box = SHAPE.format(at="0 0 .03", kind='<box size=".02 .01 .06"/>')
         parts.append(LINK.format(name=f"finger_{side}", mass=0.05, shape=box))
-        made = joint(
-            f"f{side}",
-            parent,
-            f"finger_{side}",
-            type="prismatic",
-            low="0",
-            high=".04",
-            axis=f"0 {sign} 0",
-            at=f"0 {0.005 * sign} .05",
-            effort="20",
-        )
+        made = joint(f"f{side}", parent, f"finger_{side}", type="prismatic", low="0", high=".04", effort="20",
+                     axis=f"0 {sign} 0", at=f"0 {0.005 * sign} .05")  # fmt: skip
         parts.append(made.replace("</joint>", copied) if mimic and side == "b" else made)
     return "".join(parts)
 
@@ -151,12 +142,10 @@ def link(name: str, mass: float, shape: str = "", inertia: float = 0.01) -> str:
 
 def biped(**changes: str) -> str:
     """Six joints a leg but for its yaw, a waist, and arms of two joints; 24 kg."""
-    parts = [
-        link("pelvis", 5),
-        link("torso", 9, UPPER, inertia=0.1),
-        joint("waist_yaw", "pelvis", "torso", at="0 0 .05", axis="0 0 1"),
-    ]
+    parts = [link("pelvis", 5), link("torso", 9, UPPER, inertia=0.1)]
+    parts.append(joint("waist_yaw", "pelvis", "torso", at="0 0 .05", axis="0 0 1"))
     for side, y in (("left", 0.1), ("right", -0.1)):
+        bends = {"low": "0", "high": "2.5", "effort": "80"} | changes
         parts += [
             link(f"{side}_hip", 0.5, inertia=0.001),
             link(f"{side}_thigh", 1.5),
@@ -165,13 +154,7 @@ def biped(**changes: str) -> str:
             link(f"{side}_foot", 0.5, SOLE, inertia=0.001),
             joint(f"{side}_hip_roll", "pelvis", f"{side}_hip", at=f"0 {y} -.05", axis="1 0 0", effort="80", **changes),
             joint(f"{side}_hip_pitch", f"{side}_hip", f"{side}_thigh", at="0 0 0", effort="80", **changes),
-            joint(
-                f"{side}_knee",
-                f"{side}_thigh",
-                f"{side}_shin",
-                at="0 0 -.3",
-                **({"low": "0", "high": "2.5", "effort": "80"} | changes),
-            ),
+            joint(f"{side}_knee", f"{side}_thigh", f"{side}_shin", at="0 0 -.3", **bends),
             joint(f"{side}_ankle_pitch", f"{side}_shin", f"{side}_ankle", at="0 0 -.3", effort="40", **changes),
             joint(
                 f"{side}_ankle_roll", f"{side}_ankle", f"{side}_foot", at="0 0 0", axis="1 0 0", effort="40", **changes

@@ -92,15 +92,9 @@ def _turning(task: Task[Any], scripted: bool, watched: bool) -> Callable[..., An
 
 
 def hosted(
-    task: Task[Any],
-    steps: int,
-    actions: Any = None,
-    *,
-    count: int = 4,
-    seed: int = 0,
-    start: Any = None,
+    task: Task[Any], steps: int, actions: Any = None, *, count: int = 4, seed: int = 0, start: Any = None,
     watched: bool = True,
-) -> Hosted:
+) -> Hosted:  # fmt: skip
     """So many steps of a task in C MuJoCo, by its script or by actions, without an `Env`.
 
     `actions`: one of them (size,), or (steps, count, ...). `start`: `count` reset states, which then draw alike.

@@ -221,10 +221,6 @@ class Lander(Toy):
     action_size = 2
     xml = LANDER
 
-    def restart(self, key: Array, state: TaskState) -> ResetState[TaskState]:
-        start = self.reset(key)
-        return dataclasses.replace(start, task_state=dataclasses.replace(start.task_state, level=state.level + 1))
-
     @property
     def spread(self) -> Array:
         # Low enough to land within the episode.

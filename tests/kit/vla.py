@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from embodied.env.step import LazyObservation
 from embodied.env.vec_env import ObservationSpec, StepData
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
+from embodied.storage import trees
 from embodied.storage.datasets.episode import Episode
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.data.normalization import Normalization
@@ -72,18 +73,9 @@ def untrained(demonstrations: Demonstrations, config: VLAConfig = SMALL, execute
 
 COARSE = dataclasses.replace(SMALL, width=16, layers=1, channels=(4, 8, 8), text_width=8, bins=4, chunk=4)
 BRIEF = RLConfig(
-    groups=8,
-    group_size=4,
-    rounds=2,
-    horizon=8,
-    partial_credit=0.0,
-    temperature=1.0,
-    learning_rate=5e-3,
-    minibatch=64,
-    epochs=2,
-    critic_warmup=1,
-    bfloat16=False,
-)
+    groups=8, group_size=4, rounds=2, horizon=8, partial_credit=0.0, temperature=1.0, learning_rate=5e-3, minibatch=64,
+    epochs=2, critic_warmup=1, bfloat16=False,
+)  # fmt: skip
 DEMONSTRATIONS = shown([episode(0), episode(1)])
 
 
@@ -169,3 +161,18 @@ def toy_episodes(policy, task: RolloutTask, *, group_size: int = 4, seed: int = 
     sampler = StochasticPolicy(policy, 1.0, torch.Generator().manual_seed(seed), bfloat16=False)
     texts = [(LEFT, RIGHT)[place // 4 % 2] for place in range(task.env.num_envs)]
     return collect_rollouts(task, sampler, texts, 0, group_size=group_size, seed=seed, timer=PhaseTimer())
+
+
+def assert_resumed_steps_equal_whole(make: Callable[[int], Any], steps: int) -> Any:
+    """Steps of a learner that is resumed half way, by one of another seed, end bit for bit as in one go; returns it."""
+    whole, half, other = make(0), make(0), make(1)
+    for made, count in ((whole, steps), (half, steps // 2)):
+        for _ in range(count):
+            made.step()
+    other.load_state(trees.unflatten(trees.flatten(half.state())))
+    for _ in range(steps - steps // 2):
+        other.step()
+    expected, found = trees.flatten(whole.state()), trees.flatten(other.state())
+    assert expected.keys() == found.keys()
+    assert not [name for name, tensor in expected.items() if not torch.equal(tensor, found[name])]
+    return other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 from pathlib import Path
@@ -29,7 +28,6 @@ from policies.training import launch, settings
 from policies.training.loading import load_policy, policy_from_checkpoint
 from tasks.swarm.multi.training import WAYPOINTS
 from tests.kit import pusher, training
-from tests.kit.budget import sharing
 from tests.kit.learning import vectors
 from tests.kit.pushers import TEAM
 from tests.kit.training import NUM_ENVS, TASK
@@ -248,65 +246,41 @@ EYES = ["--engine", "mujoco", "--cameras", "view", "--resolution", "16", "--num-
         "--evaluate-episodes", "0"]  # fmt: skip
 SVEA = [*EYES, "--algorithm", "svea", "--svea.unroll", "4", "--svea.warm-up", "16", "--svea.batch-size", "8",
         "--svea.buffer-size", "96"]  # fmt: skip
-REACH = "manipulation/reach"
-SEEN = pytest.mark.parametrize(
-    ("task", "own"),
-    [(PUSHER, 2), pytest.param(REACH, 11, marks=pytest.mark.slow)],
-    ids=["toy", "reach"],
-)
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    """Task to the run of a policy that sees, trained once."""
-
-    @functools.cache
-    def trained(task: str) -> Path:
-        with sharing(f"a policy that sees {task}"):
-            run = tmp_path_factory.mktemp("seeing") / "run"
-            assert train.main([task, *SVEA, "--out", str(run)]) == 0
-        return run
-
-    return trained
+def seeing(tmp_path_factory) -> Path:
+    """The run of a policy that sees; tests/test_learners_table.py trains in the tasks of the package, with the slow."""
+    run = tmp_path_factory.mktemp("seeing") / "run"
+    assert train.main([PUSHER, *SVEA, "--out", str(run)]) == 0
+    return run
 
 
-@pytest.fixture
-def seeing(seen, task) -> Path:
-    """The run of a policy that sees, of the task of the parameter."""
-    return seen(task)
-
-
-@SEEN
-def test_a_policy_that_sees_is_trained_and_resumed_without_being_told_where_things_are(seeing, task, own, tmp_path):
+def test_a_policy_that_sees_is_trained_and_resumed_without_being_told_where_things_are(seeing, tmp_path):
     run = shutil.copytree(seeing, tmp_path / "run")
     described = Run.open(run).load().meta["policy"]
     assert (described["cameras"], described["resolution"], described["group"]) == (["view"], [16, 16], "proprio")
-    assert described["observation_size"] == own
+    assert described["observation_size"] == 3
     assert train.main(["--resume", str(run), "--steps", "80"]) == 0
-    assert Run.open(run).task == task
+    assert Run.open(run).task == PUSHER
 
 
-@SEEN
-def test_a_policy_that_sees_is_evaluated_with_its_own_cameras_and_other_looks(seeing, task, own, tmp_path):
-    del own
+def test_a_policy_that_sees_is_evaluated_with_its_own_cameras_and_other_looks(seeing, tmp_path):
     result = tmp_path / "result.json"
-    words = [task, "--policy", str(seeing), "--engine", "mujoco", "--episodes", "4", "--json", str(result)]
+    words = [PUSHER, "--policy", str(seeing), "--engine", "mujoco", "--episodes", "4", "--json", str(result)]
     assert evaluate.main([*words, "--visual-shift", "lights"]) == 0
     assert json.loads(result.read_text())["visual_shift"] == "lights"
-    env = make(task, 1, "mujoco", cameras=("view", "wrist"), resolution=16)
+    env = make(PUSHER, 1, "mujoco", cameras=("view", "wrist"), resolution=16)
     with pytest.raises(EmbodiedError, match=r"sees through view, .* the environment has view, wrist"):
         load_policy(seeing, env)
 
 
-@pytest.mark.parametrize("task", [PUSHER, pytest.param(REACH, marks=pytest.mark.slow)], ids=["toy", "reach"])
-def test_a_policy_that_sees_is_taught_by_the_script_which_is_told(task, tmp_path):
+def test_a_policy_that_sees_is_taught_by_the_script_which_is_told(tmp_path):
     run = tmp_path / "run"
     learner = ["--algorithm", "dagger-pixels", "--dagger-pixels.unroll", "4", "--dagger-pixels.batch-size", "8"]
-    assert train.main([task, *EYES, *learner, "--dagger-pixels.features", "8", "--out", str(run)]) == 0
+    assert train.main([PUSHER, *EYES, *learner, "--dagger-pixels.features", "8", "--out", str(run)]) == 0
     described = Run.open(run).load().meta["policy"]
     assert (described["kind"], described["cameras"], described["group"]) == ("squashed-pixels", ["view"], "proprio")
-    if task == REACH:
-        assert train.main(["--resume", str(run), "--steps", "80"]) == 0
 
 
 @pytest.mark.parametrize(

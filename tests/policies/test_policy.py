@@ -1,5 +1,3 @@
-import json
-
 import pytest
 import torch
 
@@ -25,14 +23,6 @@ def test_acts_on_the_normalised_and_clipped_observation():
     expected = policy.network.actor(normal).clamp(-1, 1)
     assert torch.equal(policy(obs), expected)
     assert torch.equal(policy(obs["policy"]), expected)
-
-
-def test_names_and_numbers_rebuild_it():
-    policy = make_policy()
-    meta, tensors = policy.to_tensors()
-    rebuilt = Policy.from_tensors(json.loads(json.dumps(meta)), tensors)
-    assert torch.equal(rebuilt(observations()), policy(observations()))
-    assert torch.equal(rebuilt.stochastic(5)(observations()), policy.stochastic(5)(observations()))
 
 
 def test_stored_tensors_do_not_follow_the_policy():

@@ -11,28 +11,20 @@ from torch import Tensor
 SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
 
 
-def init() -> None:
-    """Join the other processes if `torchrun` started this one: by NCCL for tensors on a GPU, by gloo for others."""
-    if "WORLD_SIZE" not in os.environ or active():
-        return
-    # Each rank sees one GPU only, its own (`embodied` sees to that when it is imported).
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-
-
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Join the other processes for the length of a `with` block."""
-    init()
+    """Join the other processes, if `torchrun` started this one, for the length of a `with` block.
+
+    By NCCL for tensors on a GPU, by gloo for others.
+    """
+    if "WORLD_SIZE" in os.environ and not active():
+        # Each rank sees one GPU only, its own (`embodied` sees to that when it is imported).
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
     finally:
-        close()
-
-
-def close() -> None:
-    """Leave the other processes."""
-    if active():
-        dist.destroy_process_group()
+        if active():
+            dist.destroy_process_group()
 
 
 def active() -> bool:

@@ -52,7 +52,7 @@ class FlatAdamW:
 
         Args:
             parameters: On their device by now.
-            learning_rate: Adam's step size; a () tensor may be changed in place, which never waits for the device.
+            learning_rate: A () tensor may be changed in place, which never waits for the device.
             weight_decay: By which share of itself, times the learning rate, each parameter shrinks per step.
             max_grad_norm: Norm to which longer gradients are shortened; None leaves them.
         """
@@ -83,15 +83,10 @@ class FlatAdamW:
 
     @torch.no_grad()
     def step(self, gradient: Tensor, held: int = 0) -> Tensor:
-        """Take one step down a (P,) gradient, which is shortened in place.
+        """Take one step down a (P,) gradient, which is shortened in place; returns its norm () before that.
 
-        Args:
-            gradient: (P,)
-            held: How many parameters, the first ones, stay as they are; Adam's moments of them are gathered, so that
-                their first step, when they are let go, is not longer than any other.
-
-        Returns:
-            () norm of the gradient before it was shortened.
+        The first `held` parameters stay as they are; Adam's moments of them are gathered, so that their first step,
+        when they are let go, is not longer than any other.
         """
         norm = torch.linalg.vector_norm(gradient)
         if self._max_norm is not None:
@@ -112,7 +107,6 @@ class FlatAdamW:
 
     @torch.no_grad()
     def load_state(self, tree: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
         self.vector.copy_(tree["parameters"])
         for name, moment in self._moments.items():
             moment.copy_(tree[name])

@@ -52,13 +52,7 @@ class Workers:
     """Threads that run torch on one core each; on a GPU, which needs none, the calling thread."""
 
     def __init__(self, device: torch.device | str = "cpu", count: int | None = None, chunk: Chunk = PLAIN) -> None:
-        """Start them.
-
-        Args:
-            device: Where the batches are.
-            count: How many; by default as many threads as torch was given.
-            chunk: Rows per chunk.
-        """
+        """Start `count` of them, by default as many threads as torch was given."""
         cpu = torch.device(device).type == "cpu"
         self.count = (count or torch.get_num_threads()) if cpu else 1
         self.chunk = chunk.cpu if cpu else chunk.gpu

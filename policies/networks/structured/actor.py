@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor
 
-from policies.networks.mlp import NetworkConfig
+from policies.networks.mlp import Actor, NetworkConfig
 
 
-class StructuredActor(nn.Module):
+class StructuredActor(Actor):
     """An actor with a structure: a frozen dataclass of numbers from which, with the layers' widths, it is rebuilt."""
 
     kind: ClassVar[str]
@@ -19,22 +18,16 @@ class StructuredActor(nn.Module):
     structure: Any
 
     def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: Any,
-        generator: torch.Generator | None = None,
+        self, inputs: int, actions: int, config: NetworkConfig, structure: Any, generator: Generator | None = None
     ) -> None:
-        """Keep what it is built from; derived classes build the networks, drawn by `generator`."""
+        """Keep what it is built from, and build the networks; of a team, `inputs` and `actions` are one agent's."""
         super().__init__()
-        del config, generator
         self.structure, self._inputs, self._actions = structure, inputs, actions
+        self.build(inputs, actions, config, generator)
 
-    @classmethod
-    def build(cls, inputs: int, actions: int, config: NetworkConfig, structure: Any) -> Self:
-        """An untrained one."""
-        return cls(inputs, actions, config, structure)
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
+        """Add the networks."""
+        raise NotImplementedError
 
     @property
     def team_size(self) -> int:
@@ -45,14 +38,6 @@ class StructuredActor(nn.Module):
     def sizes(self) -> tuple[int, int]:
         """Lengths of the observation and of the action that it was built for; for a team, one agent's."""
         return self._inputs, self._actions
-
-    def fits(self, observation_size: int, action_size: int) -> bool:
-        """Whether it can act where observations and actions have these lengths."""
-        return (observation_size, action_size) == self.sizes
-
-    def statistics(self, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the observations' statistics that belongs to it: all of them."""
-        return mean, scale
 
     def forward(self, obs: Tensor) -> Tensor:
         """Best actions by its own estimate: (N, inputs) to (N, A)."""

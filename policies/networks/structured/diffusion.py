@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import HIDDEN_GAIN, NetworkConfig, linear, nonlinearity
@@ -30,7 +30,7 @@ def schedule(steps: int) -> Tensor:
 class ResidualBlock(nn.Module):
     """Layer normalisation and an MLP of one hidden layer, with a residual connection."""
 
-    def __init__(self, width: int, config: NetworkConfig, generator: torch.Generator | None) -> None:
+    def __init__(self, width: int, config: NetworkConfig, generator: Generator | None) -> None:
         super().__init__()
         self.norm, self.activation = nn.LayerNorm(width), nonlinearity(config.activation)
         self.hidden = linear(width, 4 * width, HIDDEN_GAIN, generator)
@@ -50,7 +50,7 @@ class Denoiser(nn.Module):
     """(steps,) cumulative products of 1 - β: the action's share of the variance after each step."""
 
     def __init__(
-        self, inputs: int, actions: int, config: NetworkConfig, steps: int, generator: torch.Generator | None
+        self, inputs: int, actions: int, config: NetworkConfig, steps: int, generator: Generator | None
     ) -> None:
         super().__init__()
         width, self.steps = config.hidden[-1], steps
@@ -77,14 +77,9 @@ class Denoiser(nn.Module):
         return (predicted - noise).square().mean()
 
     def denoise(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """Actions of standard normal noise (Ho et al., algorithm 2), kept within [-1, 1] on the way.
+        """Actions (B, A) of standard normal noise (Ho et al., algorithm 2), kept within [-1, 1] on the way.
 
-        Args:
-            obs: (B, inputs).
-            noise: (steps, B, A), the initial noise and that which every step but the last adds.
-
-        Returns:
-            (B, A).
+        `noise` is (steps, B, A), the initial noise and that which every step but the last adds.
         """
         x = noise[0]
         for index in range(self.steps - 1, -1, -1):
@@ -118,21 +113,15 @@ class IDQLActor(StructuredActor):
 
     kind = "idql"
     structure_type = IDQLStructure
+    structure: IDQLStructure
     noise: Tensor
     """(steps, S, A) standard normal."""
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: IDQLStructure,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(inputs, actions, config, structure, generator)
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
+        structure = self.structure
         self.critic = CriticEnsemble(structure.critics, inputs + actions, 1, config, generator=generator)
         self.denoiser = Denoiser(inputs, actions, config, structure.steps, generator)
-        own = torch.Generator().manual_seed(SEED)
+        own = Generator().manual_seed(SEED)
         self.register_buffer(
             "noise", torch.randn(structure.steps, structure.samples, actions, generator=own), persistent=False
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from embodied.core.entity_rows import COLUMNS, FEATURES, WIDTH, rows_in
@@ -23,7 +23,7 @@ class EntityNetwork(nn.Module):
     scale: Tensor
     """(WIDTH,) factors that bring features to about 1."""
 
-    def __init__(self, outputs: int, config: NetworkConfig, generator: torch.Generator | None) -> None:
+    def __init__(self, outputs: int, config: NetworkConfig, generator: Generator | None) -> None:
         super().__init__()
         scales = [feature.scale for feature in FEATURES for _ in range(feature.size)]
         self.register_buffer("scale", torch.tensor(scales), persistent=False)
@@ -65,7 +65,7 @@ class EntitiesActor(GaussianActor):
     mean: EntityNetwork  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def build_mean(
-        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
+        self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None
     ) -> EntityNetwork:
         rows_in(inputs, config.own)
         return EntityNetwork(actions, config, generator)
@@ -86,6 +86,6 @@ class EntitiesActor(GaussianActor):
 class EntitiesCritic(Critic):
     """Values of agents with any number of entities around them."""
 
-    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> EntityNetwork:
+    def build_value(self, inputs: int, config: NetworkConfig, generator: Generator | None) -> EntityNetwork:
         rows_in(inputs, config.own)
         return EntityNetwork(1, config, generator)

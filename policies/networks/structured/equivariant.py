@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from embodied.core.body_rows import COLUMNS, FEATURES, SLOTS, VECTOR_WIDTH, VECTORS, WIDTH, actions_of, parts_in
@@ -51,7 +51,7 @@ def kinship(rows: Tensor) -> Tensor:
 class Layer(nn.Module):
     """Attention among the parts, then a perceptron on each, both added to what was there (Xiong et al. 2020)."""
 
-    def __init__(self, config: NetworkConfig, generator: torch.Generator | None) -> None:
+    def __init__(self, config: NetworkConfig, generator: Generator | None) -> None:
         super().__init__()
         width, self.heads = config.hidden[0], config.heads
         self.before_attention, self.before_perceptron = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -76,7 +76,7 @@ class Trunk(nn.Module):
     scale: Tensor
     """(WIDTH,) factors that bring features to about 1."""
 
-    def __init__(self, config: NetworkConfig, generator: torch.Generator | None) -> None:
+    def __init__(self, config: NetworkConfig, generator: Generator | None) -> None:
         super().__init__()
         scales = [feature.scale for feature in FEATURES for _ in range(feature.size)]
         self.register_buffer("scale", torch.tensor(scales), persistent=False)
@@ -99,7 +99,7 @@ class Trunk(nn.Module):
 class PartsMean(nn.Module):
     """Flat observations of any body to its actions: three for each part but the root."""
 
-    def __init__(self, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
+    def __init__(self, config: NetworkConfig, generator: Generator | None = None) -> None:
         super().__init__()
         self.trunk = Trunk(config, generator)
         self.act = linear(config.hidden[0], SLOTS, config.output_gain, generator)
@@ -114,7 +114,7 @@ class PartsMean(nn.Module):
 class PartsValue(nn.Module):
     """Flat observations of any body to one number, from the root's description and the mean over all parts."""
 
-    def __init__(self, config: NetworkConfig, generator: torch.Generator | None = None) -> None:
+    def __init__(self, config: NetworkConfig, generator: Generator | None = None) -> None:
         super().__init__()
         self.trunk = Trunk(config, generator)
         self.value = linear(2 * config.hidden[0], 1, config.output_gain, generator)
@@ -130,9 +130,7 @@ class PartsValue(nn.Module):
 class PartsActor(GaussianActor):
     """A Gaussian around `PartsMean`, with one standard deviation for all joints of all bodies."""
 
-    def build_mean(
-        self, inputs: int, actions: int, config: NetworkConfig, generator: torch.Generator | None
-    ) -> PartsMean:
+    def build_mean(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> PartsMean:
         parts = parts_in(inputs)
         if actions != actions_of(parts):
             raise ValueError(f"{actions} actions: a body of {parts} parts takes {actions_of(parts)}")
@@ -168,6 +166,6 @@ class PartsActor(GaussianActor):
 class PartsCritic(Critic):
     """Values of bodies of any number of parts."""
 
-    def build_value(self, inputs: int, config: NetworkConfig, generator: torch.Generator | None) -> PartsValue:
+    def build_value(self, inputs: int, config: NetworkConfig, generator: Generator | None) -> PartsValue:
         parts_in(inputs)
         return PartsValue(config, generator)

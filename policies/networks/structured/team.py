@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.squashed import SquashedActor
@@ -57,19 +57,10 @@ class TeamActor(DecentralizedActor):
     structure_type = TeamStructure
     structure: TeamStructure
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: TeamStructure,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        """Build one for each agent; `inputs` and `actions` are one agent's."""
-        super().__init__(inputs, actions, config, structure)
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
         self.agents = nn.ModuleList(
-            SquashedActor(inputs, actions, config, stochastic=structure.stochastic, generator=generator)
-            for _ in range(structure.agents)
+            SquashedActor(inputs, actions, config, stochastic=self.structure.stochastic, generator=generator)
+            for _ in range(self.team_size)
         )
 
     def members(self) -> list[SquashedActor]:
@@ -115,19 +106,10 @@ class GaussianTeamActor(DecentralizedActor):
     structure_type = GaussianTeamStructure
     structure: GaussianTeamStructure
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: GaussianTeamStructure,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        """Build one for each agent; `inputs` and `actions` are one agent's."""
-        super().__init__(inputs, actions, config, structure)
-        self.means = nn.ModuleList(MLP(inputs, actions, config, generator) for _ in range(structure.agents))
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
+        self.means = nn.ModuleList(MLP(inputs, actions, config, generator) for _ in range(self.team_size))
         self.log_stds = nn.ParameterList(
-            nn.Parameter(torch.full((actions,), math.log(structure.initial_std))) for _ in range(structure.agents)
+            nn.Parameter(torch.full((actions,), math.log(self.structure.initial_std))) for _ in range(self.team_size)
         )
 
     @property

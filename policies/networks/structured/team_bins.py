@@ -6,11 +6,10 @@ robot's components; Rashid et al. 2018, arXiv:1803.11485, of agents).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor
 
 from policies.networks.ensemble import CriticEnsemble
 from policies.networks.mlp import NetworkConfig
@@ -35,22 +34,9 @@ class TeamBinsActor(DecentralizedActor):
     structure_type = TeamBinsStructure
     structure: TeamBinsStructure
 
-    def __init__(
-        self,
-        inputs: int,
-        actions: int,
-        config: NetworkConfig,
-        structure: TeamBinsStructure,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        """Build one for each agent; `inputs` and `actions` are one agent's."""
-        super().__init__(inputs, actions, config, structure)
-        outputs = actions * structure.bins
-        self.networks = CriticEnsemble(structure.agents, inputs, outputs, config, generator=generator)
-
-    def learned_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters that the Bellman error trains."""
-        return self.parameters()
+    def build(self, inputs: int, actions: int, config: NetworkConfig, generator: Generator | None) -> None:
+        outputs = actions * self.structure.bins
+        self.networks = CriticEnsemble(self.team_size, inputs, outputs, config, generator=generator)
 
     def utilities(self, obs: Tensor) -> Tensor:
         """Of every unit's bins: (N, M S) to (N, M A, bins)."""

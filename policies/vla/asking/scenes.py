@@ -24,11 +24,7 @@ def make_scenes(
     any object, and several: trained on the first number alone, a network guesses by the text and never learns to use
     the images. Labels are exact: the simulation counts.
 
-    Args:
-        env: With cameras; it is reset.
-        count: Number of scenes.
-        seed: Of the initial states.
-        on_scene: Called with the number of scenes so far.
+    The environments have cameras, and are reset by `seed`; `on_scene` is called with the number of scenes so far.
 
     Raises:
         EmbodiedError: the task has the same instruction in every episode.

@@ -33,17 +33,12 @@ class Trajectory:
 def record_trajectories(
     env: Env, rule: PolicyFunction, seed: int, horizon: int = 0, on_step: Callable[[int], None] | None = None
 ) -> tuple[Trajectory, ...]:
-    """One episode in every environment of `env`.
+    """One episode in every environment, of `horizon` control steps at most; 0: the task's own.
 
-    Args:
-        env: Whose proprioception has hand position and gripper opening.
-        rule: Observation groups to actions.
-        seed: Of the initial states: with the same seed every policy has the same.
-        horizon: Control steps at most; 0: the task's own.
-        on_step: Called after each step with how many there were.
+    With the same seed every policy has the same initial states. `on_step` is called with how many steps there were.
 
     Raises:
-        EmbodiedError: the proprioception lacks one of them.
+        EmbodiedError: the proprioception lacks hand position or gripper opening.
     """
     hand, opening = _slices(env)
     limit = min(horizon or env.max_episode_steps, env.max_episode_steps)

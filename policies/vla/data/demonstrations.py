@@ -28,10 +28,7 @@ class Demonstrations:
     def of(cls, episodes: Iterable[Episode], control_dt: float, *, failures: bool = False) -> Demonstrations:
         """Check that episodes fit together, and leave out those that never succeeded unless `failures`.
 
-        Args:
-            episodes: Of one robot: a list, or a reader of a dataset. Images stay in memory as they are.
-            control_dt: s per action.
-            failures: Keep unsuccessful episodes too.
+        Images stay in memory as they are; an action takes `control_dt` s.
 
         Raises:
             EmbodiedError: none is left; cameras, resolution or sizes differ; or an instruction is empty.

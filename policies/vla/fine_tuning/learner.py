@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from policies.algorithm import require_finite
 from policies.data.augmentation import colour_jitter, random_convolution, random_offsets, shifted
@@ -22,7 +22,7 @@ from policies.vla.model.network import supports_bfloat16
 from policies.vla.model.pointing import pointing_loss
 from policies.vla.policy import VLAPolicy
 
-Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+Augmentation = Callable[[Tensor, Generator], Tensor]
 """Images (N, 3, height, width) uint8 to augmented ones, each by its own draws (`policies.data.augmentation`)."""
 
 VALIDATION_SAMPLES = 1024  # held-out samples, spread evenly, on which the error is measured
@@ -42,15 +42,9 @@ class FineTuning:
         seed: int = 0,
         augmentations: Sequence[Augmentation] = (),
     ) -> None:
-        """Begin with `policy`, which goes on learning.
+        """Begin with `policy`, which goes on learning; it has the normalisation of these demonstrations, or of more.
 
-        Args:
-            policy: With the normalisation of these demonstrations, or of more.
-            demonstrations: What to imitate.
-            config: Options.
-            total_steps: Gradient steps, of which the learning rate schedule is made.
-            seed: Of the split, of batches and augmentations.
-            augmentations: After those that the config names.
+        The learning rate falls over `total_steps`; `augmentations` follow those that the config names.
         """
         keep_freed_memory()
         self.current_policy, self.config, self.total_steps, self.steps = policy, config, total_steps, 0
@@ -67,7 +61,7 @@ class FineTuning:
         self._best = policy.copy()
         self._best_parameters = join(p for p in self._best.network.parameters() if p.requires_grad)
         self._best_error, self._validations_since_best = math.inf, 0
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = Generator().manual_seed(seed)
         self._bfloat16 = supports_bfloat16(policy.device) if config.bfloat16 is None else config.bfloat16
 
     @property
@@ -122,9 +116,9 @@ class FineTuning:
         cosine = FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * min(self.steps / self.total_steps, 1.0)))
         return self.config.learning_rate * warmup * cosine
 
-    def _draws(self, seed: int) -> torch.Generator:
+    def _draws(self, seed: int) -> Generator:
         """A generator on the policy's device."""
-        return torch.Generator(self.current_policy.device).manual_seed(seed)
+        return Generator(self.current_policy.device).manual_seed(seed)
 
     def _features(
         self, policy: VLAPolicy, dataset: ChunkDataset, batch: Batch, pixels: Tensor
@@ -136,7 +130,7 @@ class FineTuning:
         heat_maps = policy.point(pixels, text, bfloat16=self._bfloat16)
         return policy.features(pixels, batch.state, text, heat_maps, bfloat16=self._bfloat16), heat_maps
 
-    def _loss(self, batch: Batch, pixels: Tensor, noise: torch.Generator) -> Tensor:
+    def _loss(self, batch: Batch, pixels: Tensor, noise: Generator) -> Tensor:
         """() the head's loss, mean over the valid actions, and that of pointing."""
         policy = self.current_policy
         features, heat_maps = self._features(policy, self.training, batch, pixels)
@@ -176,7 +170,6 @@ class FineTuning:
         return {"held_out_error": error, "held_out_loss": loss, "best_held_out_error": self._best_error, **pointed}
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on, except the demonstrations."""
         return {
             "optimizer": self.optimizer.state(),
             "best_parameters": self._best_parameters.clone(),
@@ -187,7 +180,6 @@ class FineTuning:
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
         self.optimizer.load_state(tree["optimizer"])
         with torch.no_grad():
             self._best_parameters.copy_(tree["best_parameters"])
@@ -201,7 +193,7 @@ def augmentations_of(config: FineTuningConfig) -> tuple[Augmentation, ...]:
     return (partial(photometric_augmentation, share=config.photometric),) if config.photometric else ()
 
 
-def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: torch.Generator) -> tuple[Tensor, Batch]:
+def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: Generator) -> tuple[Tensor, Batch]:
     """Images (B * cameras, 3, height, width), each shifted by up to `most` pixels, and a batch whose keypoints went
     along."""
     offsets = random_offsets(pixels, draws, most)
@@ -210,7 +202,7 @@ def shifted_batch(pixels: Tensor, batch: Batch, most: int, draws: torch.Generato
     return shifted(pixels, offsets), dataclasses.replace(batch, keypoints=batch.keypoints - moved)
 
 
-def photometric_augmentation(images: Tensor, generator: torch.Generator, share: float) -> Tensor:
+def photometric_augmentation(images: Tensor, generator: Generator, share: float) -> Tensor:
     """Colour jitter of a `share` of the images, of half of them a random convolution instead; the others unchanged.
 
     Some stay unchanged: else a policy would not learn what colours mean, nor see the robot that it has.

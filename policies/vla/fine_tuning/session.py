@@ -12,7 +12,6 @@ from embodied.storage.configs import run_document
 from embodied.storage.runs import Run
 from policies.vla.data.demonstrations import Demonstrations
 from policies.vla.fine_tuning.learner import FineTuning
-from policies.vla.policy import VLAPolicy
 from policies.vla.session import VLASession
 from policies.vla.trials import Trials
 
@@ -26,6 +25,8 @@ AVERAGED = ("loss", "gradient_norm")  # metrics of every step; others are of the
 class FineTuningSession(VLASession):
     """One fine-tuning, of a policy that acts or of one that asks."""
 
+    learner: FineTuning
+
     def __init__(
         self,
         tuning: FineTuning,
@@ -37,47 +38,24 @@ class FineTuningSession(VLASession):
         trial_seconds: float = 300.0,
         checkpoint_seconds: float = 120.0,
     ) -> None:
-        """Note what is to be done.
+        """Note what is to be done: the run has the demonstrations' fingerprint, `task` is what checkpoints are for.
 
-        Args:
-            tuning: The learner.
-            demonstrations: Of which the run notes the fingerprint.
-            command: Module whose `--resume RUN` goes on.
-            task: Task or suite that checkpoints are for, if any.
-            trials: In which the policy is tried meanwhile, if at all.
-            trial_seconds: Seconds of training between two trials.
-            checkpoint_seconds: Seconds between checkpoints.
+        With `trials` the policy is tried after every `trial_seconds` of training.
         """
-        super().__init__(command, task, checkpoint_seconds)
-        self.tuning, self.demonstrations = tuning, demonstrations
-        self.trials, self.trial_seconds = trials, trial_seconds
+        super().__init__(tuning, command, task, checkpoint_seconds)
+        self.demonstrations, self.trials, self.trial_seconds = demonstrations, trials, trial_seconds
         self._sums = dict.fromkeys(AVERAGED, 0.0)
 
     @property
     def steps(self) -> int:
-        return self.tuning.steps
+        return self.learner.steps
 
     @property
     def progress(self) -> str:
         return f"gradient step {self.steps:,}"
 
-    @property
-    def policy(self) -> VLAPolicy:
-        return self.tuning.policy
-
-    def state(self) -> dict[str, Any]:
-        return self.tuning.state()
-
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        self.tuning.load_state(tree)
-
     def train(self, run: Run, what: str, *, resume: bool = False) -> bool:
-        """Train to the end or to a signal, and save; whether it is the end.
-
-        Args:
-            run: Where the results go.
-            what: Name of the policy in messages.
-            resume: Go on from the run's last checkpoint.
+        """Train to the end or to a signal, and save; whether it is the end. Messages call the policy `what`.
 
         Raises:
             EmbodiedError: the run that is to go on has learned from other demonstrations.
@@ -88,7 +66,7 @@ class FineTuningSession(VLASession):
             self.resume(run.resume())
         self._announce(run, what)
         started = time.monotonic()
-        with self.interrupts, cli.Line(run.task, self.tuning.total_steps) as line:
+        with self.interrupts, cli.Line(run.task, self.learner.total_steps) as line:
             self._loop(run, line)
         self.save()
         run.close()
@@ -101,7 +79,7 @@ class FineTuningSession(VLASession):
 
     def _loop(self, run: Run, line: cli.Line) -> None:
         """Train until the tuning is finished or a signal arrives."""
-        tuning = self.tuning
+        tuning = self.learner
         tried = logged = self._saved_at = time.monotonic()
         counted = tuning.steps
         while not tuning.finished and not self.stopped:
@@ -133,7 +111,7 @@ class FineTuningSession(VLASession):
             raise EmbodiedError(f"run '{run.path}' learned from {learned_from}; its dataset now has {found}")
 
     def _announce(self, run: Run, what: str) -> None:
-        policy, held_out = self.tuning.current_policy, self.tuning.held_out
+        policy, held_out = self.learner.current_policy, self.learner.held_out
         count = sum(p.numel() for p in policy.network.parameters())
         apart = 0 if held_out is None else len(held_out)
         goes_on = "" if self._saved_step is None else f", from step {self._saved_step:,}"

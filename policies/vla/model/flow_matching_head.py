@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 HIDDEN = 384
@@ -44,7 +44,7 @@ class FlowHead(nn.Module):
             hidden = hidden + block(hidden)
         return self.out(F.silu(hidden)).unflatten(-1, self.shape)
 
-    def loss(self, features: Tensor, action: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def loss(self, features: Tensor, action: Tensor, generator: Generator | None = None) -> Tensor:
         """(B, chunk) flow-matching loss of actions (B, chunk, A): squared error of the velocity, mean over A."""
         noise = torch.empty_like(action).normal_(generator=generator)
         time = torch.rand(len(action), generator=generator, device=action.device)
@@ -52,7 +52,7 @@ class FlowHead(nn.Module):
         error = self.velocity(self.condition(features.flatten(1)), x, time) - (action - noise)
         return error.square().mean(-1)
 
-    def sample(self, features: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, features: Tensor, temperature: float, generator: Generator | None = None) -> Tensor:
         """(B, chunk, A) actions, clipped to [-1, 1]."""
         noise = features.new_empty(len(features), *self.shape).normal_(generator=generator)
         return self.decode(features, noise * temperature)

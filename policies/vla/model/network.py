@@ -41,16 +41,9 @@ class VLANetwork(nn.Module):
         image_encoder: ImageEncoder | PretrainedImageEncoder | None = None,
         text_encoder: HashedTextEncoder | PretrainedTextEncoder | None = None,
     ) -> None:
-        """Build it with random weights.
+        """Build it with random weights, for images of a `resolution`, width and height in pixels, from each camera.
 
-        Args:
-            config: Its sizes.
-            cameras: Number of images.
-            resolution: Their width and height in pixels.
-            state_size: Length of the proprioception.
-            action_size: Length of an action.
-            image_encoder: In place of the one trained from scratch; see `pretrained`.
-            text_encoder: In place of the one trained from scratch.
+        Encoders that are given (see `pretrained`) are in place of those trained from scratch.
         """
         super().__init__()
         width = config.width
@@ -85,16 +78,10 @@ class VLANetwork(nn.Module):
         return self.pointer(pixels.flatten(0, 1), condition.flatten(0, 1)).unflatten(0, pixels.shape[:2])
 
     def forward(self, pixels: Tensor, state: Tensor, text: Tensor, heat_maps: Tensor | None = None) -> Tensor:
-        """The features of an action chunk, all its actions in parallel.
+        """Features (B, chunk, width) for `head`, of all actions of a chunk in parallel.
 
-        Args:
-            pixels: (B, cameras, height, width, 3) uint8.
-            state: (B, state_size), normalised.
-            text: (B, width) of `encode_instructions`.
-            heat_maps: Of `point`, if they are known.
-
-        Returns:
-            (B, chunk, width), for `head`.
+        Images are (B, cameras, height, width, 3) uint8, states (B, state_size) normalised, texts (B, width) of
+        `encode_instructions`; heat maps are those of `point`, if they are known.
         """
         context = self.context_norm(self.encode_images(pixels, text))
         known = torch.stack([self.state_projection(state), text, *self._pointed(pixels, text, heat_maps)], 1)

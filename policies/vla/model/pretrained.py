@@ -100,24 +100,14 @@ class PretrainedFolders:
         Raises:
             EmbodiedError: files are missing or want to run code.
         """
-        images = None if self.images is None else part_of_images(self.images)
-        return PretrainedParts(images, None if self.text is None else part_of_text(self.text))
+        return PretrainedParts(_part(self.images, PREPROCESSOR), _part(self.text, TOKENIZER))
 
 
-def part_of_images(folder: Path) -> PretrainedPart:
-    """The image encoder in a folder.
-
-    Raises:
-        EmbodiedError: files are missing or want to run code.
-    """
-    found = check_folder(folder, (CONFIG, PREPROCESSOR))
-    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[PREPROCESSOR]))
-
-
-def part_of_text(folder: Path) -> PretrainedPart:
-    """The text encoder in a folder; errors as of `part_of_images`."""
-    found = check_folder(folder, (CONFIG, TOKENIZER))
-    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[TOKENIZER]))
+def _part(folder: Path | None, processing: str) -> PretrainedPart | None:
+    if folder is None:
+        return None
+    found = check_folder(folder, (CONFIG, processing))
+    return PretrainedPart(json.dumps(found[CONFIG]), json.dumps(found[processing]))
 
 
 class PretrainedImageEncoder(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 
@@ -28,7 +28,7 @@ class TokenDistribution:
     temperature: float = 1.0
     """Divides the logits; 0: the median. The same in rollout and update (SimpleVLA-RL)."""
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, generator: Generator | None = None) -> Tensor:
         """(B, chunk, A) int64."""
         if self.temperature == 0.0:
             return self.median()
@@ -88,12 +88,12 @@ class TokenHead(nn.Module):
         """The token distribution given features (B, chunk, width)."""
         return TokenDistribution(self.out(features).unflatten(-1, (-1, self.bins)), temperature)
 
-    def loss(self, features: Tensor, action: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def loss(self, features: Tensor, action: Tensor, generator: Generator | None = None) -> Tensor:
         """(B, chunk) cross-entropy of actions (B, chunk, A) in [-1, 1], mean over A."""
         del generator
         return -self.distribution(features).log_prob(tokenize(action, self.bins)).mean(-1)
 
-    def sample(self, features: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, features: Tensor, temperature: float, generator: Generator | None = None) -> Tensor:
         """(B, chunk, A) actions in (-1, 1)."""
         return detokenize(self.distribution(features, temperature).sample(generator), self.bins)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -25,7 +25,7 @@ class Advantages(NamedTuple):
     """Whether the policy is to be updated; not while a critic warms up."""
 
 
-class AdvantageEstimator(Protocol):
+class AdvantageEstimator:
     """Estimates how much better decisions were than expected, from the outcomes of episodes."""
 
     group_size: int
@@ -33,16 +33,15 @@ class AdvantageEstimator(Protocol):
 
     def keep_mask(self, batch: RolloutBatch) -> Tensor:
         """(E,) bool, from which episodes there is something to learn."""
-        ...
+        raise NotImplementedError
 
     def estimate(self, batch: RolloutBatch) -> Advantages:
         """The advantages of every decision; may update the estimator's own networks."""
-        ...
+        raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
         """Everything that decides later estimates."""
-        ...
+        return {}
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        ...

@@ -5,18 +5,15 @@ Shao et al. 2024; for action tokens SimpleVLA-RL (Li et al. 2025), eq. 5-7. No c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from policies.vla.reinforcement.advantages import EPSILON, Advantages
+from policies.vla.reinforcement.advantages import EPSILON, AdvantageEstimator, Advantages
 from policies.vla.reinforcement.rollouts import RolloutBatch
 from policies.vla.reinforcement.settings import RLConfig
 
 
-class GRPOEstimator:
+class GRPOEstimator(AdvantageEstimator):
     """Group-relative advantages; groups of equal returns are dropped (dynamic sampling)."""
 
     def __init__(self, config: RLConfig) -> None:
@@ -32,12 +29,6 @@ class GRPOEstimator:
         numbers = batch.action_counts * batch.tokens.shape[-1]
         weight = 1.0 / (len(batch) * numbers)
         return Advantages(advantage[batch.episode], weight[batch.episode], {})
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        del tree
 
 
 def group_advantage(score: Tensor, group: Tensor) -> Tensor:

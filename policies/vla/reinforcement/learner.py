@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.errors import EmbodiedError
 from policies.algorithm import require_finite
@@ -15,16 +15,11 @@ from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.vla.model.config import Head
 from policies.vla.model.network import supports_bfloat16
 from policies.vla.policy import VLAPolicy
+from policies.vla.reinforcement import rollouts
 from policies.vla.reinforcement.advantages import AdvantageEstimator, Advantages
 from policies.vla.reinforcement.grpo import GRPOEstimator
 from policies.vla.reinforcement.ppo import PPOEstimator
-from policies.vla.reinforcement.rollouts import (
-    RolloutBatch,
-    RolloutTask,
-    StochasticPolicy,
-    collect_rollouts,
-    token_head,
-)
+from policies.vla.reinforcement.rollouts import RolloutBatch, RolloutTask, StochasticPolicy
 from policies.vla.reinforcement.settings import RLAlgorithm, RLConfig
 from policies.vla.reinforcement.timing import Phase, PhaseTimer
 
@@ -92,13 +87,8 @@ class RLFineTuning:
     ) -> None:
         """Begin with `policy`, which goes on learning; what of it is frozen stays as it is.
 
-        Args:
-            policy: Its head is `tokens`.
-            tasks: Of `config.episodes` environments each, on the policy's device.
-            algorithm: grpo, or ppo.
-            config: Options.
-            seed: Of initial states, sampled actions, minibatches and the critic.
-            timer: What counts the time.
+        Its head is `tokens`; each task has `config.episodes` environments, on the policy's device. `seed` is that of
+        initial states, sampled actions, minibatches and the critic.
 
         Raises:
             EmbodiedError: the head has no probabilities, a task has another number of environments, or there is
@@ -122,9 +112,9 @@ class RLFineTuning:
         self.estimator = make_estimator(algorithm, config, self.tasks, device, seed)
         trained = [p for p in policy.network.parameters() if p.requires_grad]
         self.optimizer = FlatAdamW(trained, config.learning_rate, max_grad_norm=config.max_grad_norm)
-        self._order = torch.Generator().manual_seed(seed)
+        self._order = Generator().manual_seed(seed)
         bfloat16 = supports_bfloat16(device) if config.bfloat16 is None else config.bfloat16
-        generator = torch.Generator(device).manual_seed(seed)
+        generator = Generator(device).manual_seed(seed)
         self.sampler = StochasticPolicy(policy, config.temperature, generator, bfloat16)
         self.iterations, self.env_steps, self.gradient_steps, self._rounds = 0, 0, 0, 0
 
@@ -193,7 +183,7 @@ class RLFineTuning:
         instructions = [batch.instructions[index] for index in distinct.tolist()]
         text = policy.encode_instructions(instructions, bfloat16=bfloat16)
         features = policy.features(batch.pixels[rows], batch.state[rows], text[which], bfloat16=bfloat16)
-        distribution = token_head(policy).distribution(features, self.sampler.temperature)
+        distribution = rollouts.token_head(policy).distribution(features, self.sampler.temperature)
         executed = batch.executed[rows]
         found = clipped_policy_loss(
             distribution.log_prob(batch.tokens[rows].long()), batch.log_prob[rows], advantages.advantage[rows],
@@ -204,7 +194,6 @@ class RLFineTuning:
         return found, entropy
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides how training goes on."""
         return {
             "optimizer": self.optimizer.state(),
             "estimator": self.estimator.state(),
@@ -217,7 +206,6 @@ class RLFineTuning:
         }
 
     def load_state(self, tree: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
         self.optimizer.load_state(tree["optimizer"])
         self.estimator.load_state(tree.get("estimator", {}))
         self._order.set_state(tree["order"].cpu())
@@ -231,7 +219,9 @@ class RLFineTuning:
         first = self._rounds * config.groups
         texts = [known[(first + place // config.group_size) % len(known)] for place in range(task.env.num_envs)]
         seed, group_size = int(torch.randint(SEEDS, (), generator=self._order)), self.estimator.group_size
-        return collect_rollouts(task, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer)
+        return rollouts.collect_rollouts(
+            task, self.sampler, texts, number, group_size=group_size, seed=seed, timer=self.timer
+        )
 
     def _metrics(self, batch: RolloutBatch, keep: Tensor) -> dict[str, float]:
         success = batch.success.float()

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from policies.networks.mlp import MLP, NetworkConfig
 from policies.networks.normalizer import Normalizer
 from policies.networks.optim.flat_parameters import FlatAdamW
 from policies.ppo.gae import gae
-from policies.vla.reinforcement.advantages import EPSILON, Advantages
+from policies.vla.reinforcement.advantages import EPSILON, AdvantageEstimator, Advantages
 from policies.vla.reinforcement.rollouts import RolloutBatch
 from policies.vla.reinforcement.settings import RLConfig
 
@@ -29,21 +29,13 @@ class PrivilegedCritic:
     """
 
     def __init__(self, tasks: int, privileged: int, config: RLConfig, device: torch.device, seed: int) -> None:
-        """Make it with random weights.
-
-        Args:
-            tasks: How many tasks there are.
-            privileged: Length of the privileged observation, the longest of all tasks.
-            config: Step size and epochs.
-            device: Of the rollouts.
-            seed: Of weights and minibatches.
-        """
+        """Make it with random weights; `privileged` is the length of the longest privileged observation."""
         self._tasks, self._config = tasks, config
-        shape, weights = NetworkConfig(hidden=HIDDEN), torch.Generator().manual_seed(seed)
+        shape, weights = NetworkConfig(hidden=HIDDEN), Generator().manual_seed(seed)
         self.network = MLP(privileged + tasks + 1, 1, shape, weights).to(device)
         self.normalizer = Normalizer(privileged, device)
         self.optimizer = FlatAdamW(self.network.parameters(), config.critic_learning_rate, max_grad_norm=1.0)
-        self._order = torch.Generator(device).manual_seed(seed)
+        self._order = Generator(device).manual_seed(seed)
 
     @torch.no_grad()
     def __call__(self, batch: RolloutBatch) -> Tensor:
@@ -91,7 +83,7 @@ class PrivilegedCritic:
         self.normalizer.commit()
 
 
-class PPOEstimator:
+class PPOEstimator(AdvantageEstimator):
     """Generalised advantage estimates over an episode's decisions; every episode has an initial state of its own."""
 
     group_size = 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Self, cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from embodied.core.hooks import PROPRIO
 from embodied.env.env import Env
@@ -40,14 +40,10 @@ class RolloutTask:
 
     @classmethod
     def of(cls, env: Env, policy: VLAPolicy, horizon: int = 0, hold: float = 0.0, what: str = "the policy") -> Self:
-        """A task's environments, checked for a policy.
+        """A task's environments, made with a policy's cameras, and checked for it; errors call the policy `what`.
 
-        Args:
-            env: Made with the policy's cameras.
-            policy: Whose observations and instructions are needed.
-            horizon: Control steps of an episode; 0, or more than the task's own: the task's own.
-            hold: s for which the task is to stay solved; 0: success counts at once.
-            what: What errors call the policy.
+        Episodes have `horizon` control steps; 0, or more than the task's own: the task's own. The task is to stay
+        solved for `hold` s; 0: success counts at once.
 
         Raises:
             EmbodiedError: policy and environment do not fit, there is no instruction, or an episode is too short to
@@ -186,7 +182,7 @@ class StochasticPolicy:
     policy: VLAPolicy
     temperature: float
     """Divides the logits."""
-    generator: torch.Generator
+    generator: Generator
     """On the policy's device."""
     bfloat16: bool
     """Compute in bfloat16."""
@@ -242,14 +238,8 @@ def collect_rollouts(
 ) -> RolloutBatch:
     """One episode in every environment, chunk by chunk; environments that are done are not rendered again.
 
-    Args:
-        task: Of N environments.
-        policy: What samples actions.
-        instructions: One for each environment, N, unless its episode has an instruction of its own.
-        number: Of the task, for the record.
-        group_size: How many neighbours have the same initial state; they are a group.
-        seed: Of the initial states.
-        timer: What counts the time.
+    There is one of `instructions` for each environment, unless its episode has one of its own. `group_size` neighbours
+    have the same initial state, by `seed`; they are a group. `number` is the task's in the record.
     """
     vla, env, count, device = policy.policy, task.env, task.env.num_envs, policy.policy.device
     with timer.phase(Phase.PHYSICS):

@@ -10,7 +10,6 @@ from typing import Any
 from embodied import cli
 from embodied.env.factory import make
 from embodied.env.registry import Suite
-from embodied.evaluation import tables
 from embodied.evaluation.rates import overall
 from embodied.evaluation.suites import Rows
 from embodied.storage.checkpoints import Checkpoint
@@ -32,21 +31,15 @@ COMMAND = "policies.vla.rl_finetune"
 class RLSession(VLASession):
     """One RL fine-tuning."""
 
-    def __init__(self, settings: Settings, policy: VLAPolicy, suite: Suite, what: str) -> None:
-        """Make the environments.
+    learner: RLFineTuning
 
-        Args:
-            settings: Options.
-            policy: What to fine-tune, on the device where it is to be.
-            suite: On which tasks.
-            what: What errors call the policy.
+    def __init__(self, settings: Settings, policy: VLAPolicy, suite: Suite, what: str) -> None:
+        """Make the environments of the suite's tasks, on the policy's device; errors call the policy `what`.
 
         Raises:
             EmbodiedError: it cannot be fine-tuned there.
         """
         require_tokens(policy, what)
-        task = settings.task[0] if len(settings.task) == 1 else None
-        super().__init__(COMMAND, task, settings.checkpoint_seconds)
         self.settings, self.suite = settings, suite
         spec, device = policy.spec, str(policy.device)
         config = suite.shared_config(training=True)
@@ -58,9 +51,9 @@ class RLSession(VLASession):
             )  # fmt: skip
             tasks.append(RolloutTask.of(env, policy, settings.rl.horizon, settings.rl.hold, what))
         self.timer = PhaseTimer(policy.device)
-        self.learner = RLFineTuning(
-            policy, tasks, settings.algorithm, settings.rl, seed=settings.seed, timer=self.timer
-        )
+        learner = RLFineTuning(policy, tasks, settings.algorithm, settings.rl, seed=settings.seed, timer=self.timer)
+        named = settings.task[0] if len(settings.task) == 1 else None
+        super().__init__(learner, COMMAND, named, settings.checkpoint_seconds)
         self.trials = Trials(suite, spec, settings.trial_episodes, settings.engine, device)
 
     @property
@@ -71,16 +64,8 @@ class RLSession(VLASession):
     def progress(self) -> str:
         return f"iteration {self.learner.iterations:,}"
 
-    @property
-    def policy(self) -> VLAPolicy:
-        return self.learner.policy
-
     def state(self) -> dict[str, Any]:
-        return self.learner.state() | {"seconds": self.seconds}
-
-    def load_state(self, tree: Mapping[str, Any]) -> None:
-        self.learner.load_state(tree)
-        self.seconds = float(tree["seconds"])
+        return super().state() | {"seconds": self.seconds}
 
     @property
     def share_done(self) -> float:
@@ -97,7 +82,7 @@ class RLSession(VLASession):
         """Train to the end or to a signal; returns the exit code."""
         self.run = run
         if resume is not None:
-            self.resume(resume)
+            self.seconds = float(self.resume(resume)["seconds"])
         self._announce(run, resume)
         if resume is None:
             self.save()
@@ -138,12 +123,9 @@ class RLSession(VLASession):
 
     def _evaluate(self, run: Run, when: str) -> Rows:
         """The success of the most likely actions, from the suite's own initial states; noted in the metrics."""
-        suite, episodes = self.suite, self.settings.evaluate_episodes
-        if not episodes or self.stopped:
+        if not self.settings.evaluate_episodes or self.stopped:
             return []
-        with cli.Line(f"evaluating {when}", len(suite.tasks) + len(suite.held_out)) as line:
-            rows = self.trials.report(self.policy, episodes, line.update)
-        cli.show(tables.suite_table(f"{suite.name}, {when}", rows))
+        rows = self.trials.report(self.policy, self.settings.evaluate_episodes, when)
         each = {f"{when}/{row['task']}": row["success"] for row in rows}
         mean = overall([row for row in rows if not row["held_out"]])
         run.log(self.steps, {when: mean["success"], f"{when}_any": mean["success_any"], **each})
@@ -177,9 +159,7 @@ class RLSession(VLASession):
             result[name] = sum(record[name] for record in timed)
         if rows:
             result |= {**overall([row for row in rows if not row["held_out"]]), "results": rows}
-        cli.show(
-            f"{learner.iterations:,} iterations, {learner.env_steps:,} steps in {self.seconds:.0f} s",
-        )
+        cli.show(f"{learner.iterations:,} iterations, {learner.env_steps:,} steps in {self.seconds:.0f} s")
         cli.write_result(self.settings.json, cli.command_line(COMMAND), result)
 
 

@@ -77,17 +77,13 @@ def test_files_that_do_not_fit_are_refused(file, tmp_path):
         demonstrations.load(file, SPEC, 5)
     with pytest.raises(EmbodiedError, match=r"lack next_obs/touch, obs/touch; they have action, .*reward"):
         demonstrations.load(file, SPEC | vectors(touch=4), 2)
-    tensors = load_file(file)
-    tensors["reward"][3] = torch.nan
-    save_file(tensors, file)
-    with pytest.raises(EmbodiedError, match="reward holds numbers that are not finite"):
-        demonstrations.load(file, SPEC, 2)
 
 
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
         ("reward", lambda old: old.to(torch.complex64), "reward holds complex numbers"),
+        ("reward", lambda old: old * torch.nan, "reward holds numbers that are not finite"),
         ("reward", lambda old: old + 1e30, r"reward is up to 1e\+30, expected at most 1e\+10"),
         ("action", lambda old: 3 + 0 * old, r"action is up to 3, expected \[-1, 1\]"),
         ("obs/policy", lambda old: old * torch.nan, "obs/policy holds numbers that are not finite"),

@@ -14,13 +14,11 @@ from policies.data import demonstrations
 from policies.data.interventions import Source, episodes_to_keep, mark_before, target_shares, weights
 from policies.data.replay_buffer import Transitions
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
-from policies.networks.mlp import Activation, NetworkConfig
+from tests.kit.learners import CONFIGS
 from tests.kit.learning import vectors
 
 SHOWN, ROBOT, HELPED, BEFORE = (int(source) for source in Source)
-CONFIG = BehaviourCloningConfig(
-    actor=NetworkConfig((32, 32), Activation.RELU), batch_size=64, updates=5.0, learning_rate=3e-3, held_out=0.0
-)
+CONFIG: BehaviourCloningConfig = dataclasses.replace(CONFIGS["bc"], held_out=0.0)
 
 
 def ends_after(*lengths: int) -> Tensor:
@@ -128,5 +126,3 @@ def test_messages(tmp_path: Path):
     demonstrations.save(path, steps, source + 2)
     with pytest.raises(EmbodiedError, match=r"from 2 to 4; expected"):
         demonstrations.load_source(path)
-    with pytest.raises(ValueError, match="max_steps=0 must be at least 1"):
-        BehaviourCloningConfig(max_steps=0)

@@ -12,7 +12,6 @@ import torch
 from embodied.errors import EmbodiedError
 from policies.algorithm import DivergedError
 from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
-from policies.networks.mlp import Architecture, NetworkConfig
 from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.sac import SACConfig
 from policies.off_policy.td3 import TD3Config
@@ -33,11 +32,10 @@ def make(config: BehaviourCloningConfig, seed: int = 0) -> BehaviourCloning:
     return BehaviourCloning(SPEC, 2, 4, config, seed=seed)
 
 
-@pytest.mark.parametrize(("steps", "reaches"), [(640, 0.9), pytest.param(2_000, 0.95, marks=pytest.mark.slow)])
-def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(steps, reaches, file):
+def test_the_clone_does_what_was_shown_and_so_reaches_its_goal(file):
     config = dataclasses.replace(QUICK, demonstrations=file)
-    trainer = train(PointMass(8), config, total_steps=steps)
-    assert success_of(trainer.policy) > reaches
+    trainer = train(PointMass(8), config, total_steps=640)
+    assert success_of(trainer.policy) > 0.9
     obs = shown(20).obs["policy"][:, 0]
     error = (trainer.policy(obs) - homewards({"policy": obs})).square().mean()
     assert error < 0.01  # untrained: 0.6
@@ -127,26 +125,6 @@ def test_cloning_leaves_a_deviation_to_explore_with():
     deviation = learner.actor.distribution(torch.randn(500, 2))[1].detach().exp()
     assert deviation.mean() == pytest.approx(0.22, abs=0.02)
     assert deviation.std() < 0.05
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"unroll": 0}, "unroll=0 must be at least 1"),
-        ({"patience": 0}, "patience=0 must be at least 1"),
-        ({"updates": 0.0}, "updates=0.0 must be positive"),
-        ({"learning_rate": math.nan}, "learning_rate=nan must be finite"),
-        ({"weight_decay": -1.0}, "weight_decay=-1.0 must be 0 or more"),
-        ({"held_out": 1.0}, "held_out=1.0 must be 0 or more and less than 1"),
-        (
-            {"actor": NetworkConfig((16,), architecture=Architecture.PARTS)},
-            "must be mlp: behaviour cloning",
-        ),
-    ],
-)
-def test_config_messages(changes, message):
-    with pytest.raises(ValueError, match=message):
-        BehaviourCloningConfig(**changes)
 
 
 def test_messages_of_the_learner():

@@ -27,10 +27,9 @@ def run(steps: int, config: DaggerConfig = QUICK) -> Trainer:
     return train(PointMass(8), config, total_steps=steps, adviser=homewards)
 
 
-@pytest.mark.parametrize(("steps", "reaches"), [(640, 0.8), pytest.param(4_000, 0.95, marks=pytest.mark.slow)])
-def test_it_does_what_the_expert_says_and_so_reaches_its_goal(steps: int, reaches: float):
-    policy = run(steps).policy
-    assert success_of(policy) > reaches
+def test_it_does_what_the_expert_says_and_so_reaches_its_goal():
+    policy = run(640).policy
+    assert success_of(policy) > 0.8
     assert policy.kind == "gaussian-mlp"
 
 
@@ -67,8 +66,6 @@ def test_noise_moves_what_is_done_ever_more_from_environment_to_environment_and_
     assert (done - told)[450:550].std().item() == pytest.approx(0.05, rel=0.2)
     assert (done - told)[900:].std().item() == pytest.approx(0.095, rel=0.2)
     assert (done - told).mean().item() == pytest.approx(0.0, abs=0.01)
-    with pytest.raises(ValueError, match=r"action_noise=-1\.0 must be 0 or more"):
-        DaggerConfig(action_noise=-1.0)
 
 
 def test_the_oldest_answers_make_room():
@@ -92,19 +89,18 @@ def test_the_step_size_falls_to_nothing():
     assert not torch.equal(learner.optimizer.vector, before)
 
 
-@pytest.mark.parametrize(("steps", "share"), [(2_304, 0.95), pytest.param(30_000, 1.0, marks=pytest.mark.slow)])
-def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once(steps: int, share: float):
+def test_with_memory_it_does_what_the_expert_knows_and_shows_only_once():
     def knowing(obs: Mapping[str, Tensor]) -> Tensor:
         return env.position[:, :1].sign()
 
     env = Recall(64)
     config = dataclasses.replace(QUICK, unroll=6, actor=REMEMBERING, batch_size=240)
-    policy, own = train(env, config, total_steps=steps, adviser=knowing).policy, Recall(256, seed=1)
+    policy, own = train(env, config, total_steps=2_304, adviser=knowing).policy, Recall(256, seed=1)
     obs, begun = own.reset(), torch.ones(256, dtype=torch.bool)
     network, hidden = policy.network, torch.zeros(256, 16)
     for _ in range(2 * own.max_episode_steps):
         action, hidden = network.step(obs["policy"], hidden.masked_fill(begun[:, None], 0.0))
-        assert (action.sign() == own.position[:, :1].sign()).float().mean() >= share
+        assert (action.sign() == own.position[:, :1].sign()).float().mean() >= 0.95
         step = own.step(action)
         obs, begun = step.obs, step.truncated
 
@@ -139,8 +135,6 @@ def test_another_policy_begins_and_ppo_goes_on_from_it():
 
 def test_messages():
     learner = Dagger(SPEC, 2, 4, QUICK)
-    with pytest.raises(ValueError, match="normalize_observations=True must be False with architecture entities"):
-        DaggerConfig(actor=NetworkConfig((16,), architecture=Architecture.ENTITIES, own=2, heads=4))
     with pytest.raises(EmbodiedError, match=r"adviser='expert' is announced; give its policy to Dagger.advise"):
         learner.act({"policy": torch.zeros(4, 2)})
 
@@ -151,10 +145,3 @@ def test_messages():
     learner.act({"policy": torch.zeros(4, 2)})
     with pytest.raises(DivergedError, match="imitation_loss=nan"):
         learner.update({})
-    for setting, value, said in (
-        ("expert_until", 2.0, "expert_until=2.0 must be between 0 and 1"),
-        ("updates", 0.0, "updates=0.0 must be positive"),
-        ("buffer_size", 0, "buffer_size=0 must be at least 1"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            dataclasses.replace(QUICK, **{setting: value})

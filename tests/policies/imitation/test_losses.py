@@ -5,10 +5,8 @@ import torch
 from torch import Tensor
 
 from policies.imitation.losses import log_likelihood
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.squashed import SquashedActor, log_density
-
-SMALL = NetworkConfig((32, 32), Activation.RELU)
+from tests.kit.learners import SMALL
 
 
 def make_actor() -> SquashedActor:

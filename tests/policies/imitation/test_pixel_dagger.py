@@ -13,7 +13,6 @@ from embodied.errors import EmbodiedError
 from policies.algorithm import MismatchError
 from policies.imitation.dagger_config import PixelDaggerConfig
 from policies.imitation.pixel_dagger import PixelDagger
-from policies.networks.mlp import Architecture, NetworkConfig
 from policies.pixel_policy import PixelPolicy
 from policies.training.loop import train
 from tests.kit.imitation import SPEC
@@ -78,9 +77,3 @@ def test_another_policy_begins():
 def test_messages():
     with pytest.raises(EmbodiedError, match="the environment's images are none; expected cameras"):
         PixelDagger(SPEC, 2, 8, QUICK)
-    with pytest.raises(ValueError, match="architecture=gru must be mlp behind the image encoder"):
-        PixelDaggerConfig(actor=NetworkConfig((16,), architecture=Architecture.GRU, memory=16))
-    with pytest.raises(ValueError, match="features=0 must be at least 1"):
-        PixelDaggerConfig(features=0)
-    with pytest.raises(ValueError, match=r"augmented_share=1\.5 must be between 0 and 1"):
-        PixelDaggerConfig(augmented_share=1.5)

@@ -7,7 +7,7 @@ import torch
 
 from embodied.errors import EmbodiedError
 from policies import PPO, PPOConfig, Trainer
-from policies.imitation.warm_start import SAMPLES, imitate
+from policies.imitation.warm_start import imitate
 from policies.networks.mlp import NetworkConfig
 from policies.ppo.config import Schedule
 from tests.kit.learning import PointMass, algorithm_of
@@ -20,16 +20,13 @@ def spring(obs):
     return (-obs["policy"][:, : PointMass(1).action_size]).clamp(-0.5, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("samples", "explained", "close"), [(20_000, 0.94, 0.3), pytest.param(SAMPLES, 0.97, 0.1, marks=pytest.mark.slow)]
-)
-def test_the_script_is_repeated_where_it_was_watched_and_beside_it(samples, explained, close):
-    found = imitate(PointMass(128), spring, CONFIG, samples=samples)
-    assert found.explained > explained
+def test_the_script_is_repeated_where_it_was_watched_and_beside_it():
+    found = imitate(PointMass(128), spring, CONFIG, samples=20_000)
+    assert found.explained > 0.94
     env = PointMass(64, seed=7)
     obs = env.reset()
     for _ in range(env.max_episode_steps):
-        torch.testing.assert_close(found.policy(obs), spring(obs), atol=close, rtol=0)
+        torch.testing.assert_close(found.policy(obs), spring(obs), atol=0.3, rtol=0)
         obs = env.step(found.policy(obs) + 0.2 * torch.randn(64, env.action_size)).obs
 
 
@@ -66,20 +63,6 @@ def test_the_first_step_after_the_warm_up_is_no_longer_than_any_first_step():
     trainer.iterate()
     moved = [(b - a).abs().max() for a, b in zip(start, actor.parameters(), strict=True)]
     assert 0 < max(moved) < 1.1e-3
-
-
-def test_a_resumed_warm_up_ends_when_it_would_have():
-    config = dataclasses.replace(CONFIG, critic_warm_up=2)
-    trainer = Trainer(PointMass(64), config, total_steps=10_000)
-    trainer.iterate()
-    resumed = Trainer(PointMass(64), config, total_steps=10_000)
-    resumed.load_state(trainer.state())
-    for _ in range(2):
-        trainer.iterate()
-        resumed.iterate()
-    whole, half = algorithm_of(trainer, PPO).actor, algorithm_of(resumed, PPO).actor
-    for a, b in zip(whole.parameters(), half.parameters(), strict=True):
-        assert torch.equal(a, b)
 
 
 def test_a_script_that_breaks_down_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,13 @@ def test_a_team_learns_beside_adversaries_in_a_share_of_its_worlds() -> None:
     assert step.terminated.shape == step.final_obs[POLICY].shape[:1] == (10,)
 
 
-def test_a_team_among_adversaries_resumes_exactly() -> None:
+@pytest.mark.parametrize(
+    "beside", [lambda env: AttackedEnv(env, constant(-0.2), 1, 0.5), lambda env: AdversaryEnv(env, zero_policy(4), 2)]
+)
+def test_a_team_among_adversaries_and_these_themselves_learn_and_resume_exactly(beside: Callable[[Env], Any]) -> None:
     config = PPOConfig(unroll=8, epochs=1, minibatches=2)
-    first, again = (
-        Trainer(AttackedEnv(team(), constant(-0.2), 1, 0.5), config, total_steps=160, seed=0) for _ in range(2)
-    )
-    first.iterate()
+    first, again = (Trainer(beside(team()), config, total_steps=160, seed=0) for _ in range(2))
+    assert first.iterate()["kl"] >= 0
     again.load_state(first.state())
     assert again.iterate()["kl"] == first.iterate()["kl"]
 
@@ -104,17 +106,6 @@ def test_the_teams_return_leaves_adversaries_out() -> None:
     assert everyone["team_return"] == pytest.approx(everyone["return"], rel=1e-4)
     some = evaluate(env, infiltrated(constant(-1.0), constant(0.3), 3, 1), 4, scored=2).summary()
     assert some["team_return"] != pytest.approx(some["return"], rel=1e-3)
-
-
-def test_a_learner_takes_adversaries_as_any_environment() -> None:
-    config = PPOConfig(unroll=8, epochs=1, minibatches=2)
-    trainer = Trainer(AdversaryEnv(team(), zero_policy(4), 2), config, total_steps=128, seed=0)
-    metrics = trainer.iterate()
-    assert metrics["kl"] >= 0
-    tree = trainer.state()
-    again = Trainer(AdversaryEnv(team(), zero_policy(4), 2), config, total_steps=128, seed=0)
-    again.load_state(tree)
-    assert again.iterate()["kl"] == trainer.iterate()["kl"]
 
 
 def test_minorities_only() -> None:

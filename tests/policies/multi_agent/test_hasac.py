@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -56,8 +54,3 @@ def test_it_refuses_to_learn_from_demonstrations_alone():
     nothing = torch.zeros(1, 6)
     with pytest.raises(EmbodiedError, match="expected offline_updates=0"):
         build().update_offline(nothing, nothing, nothing, lambda action: action)
-
-
-def test_settings_name_what_was_given():
-    with pytest.raises(ValueError, match="initial_temperature=0 must be positive"):
-        dataclasses.replace(CONFIG, initial_temperature=0)

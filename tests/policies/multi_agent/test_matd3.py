@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
@@ -116,16 +115,3 @@ def test_the_replay_buffer_keeps_each_agents_own_rewards():
     assert reward.shape == (CONFIG.batch_size, 2)
     assert torch.equal(reward[:, 0], -reward[:, 1])
     assert (reward[:, 0] < 0).all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"target_noise": -0.1}, "target_noise=-0.1 must be 0 or more"),
-        ({"demonstrations": Path("x")}, "demonstrations=x must be None: demonstrations have no reward of each agent"),
-        ({"offline_updates": 3}, "offline_updates=3 must be 0"),
-    ],
-)
-def test_settings_name_what_was_given(changes, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CONFIG, **changes)

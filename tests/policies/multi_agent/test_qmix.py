@@ -131,17 +131,3 @@ def test_exploration_falls_linearly_with_transitions_and_goes_on_where_it_was():
     again.load_state(actor.state())
     assert torch.equal(actor.explore(obs, noise), again.explore(obs, noise))
     assert actor.state() == again.state() == {"steps": 301 * ROWS}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"bins": 1}, "bins=1 must be at least 2"),
-        ({"mixer_width": 0}, "mixer_width=0 must be at least 1"),
-        ({"epsilon_end": 1.5}, "epsilon_end=1.5 must be between 0 and 1"),
-        ({"epsilon_steps": -1}, "epsilon_steps=-1 must be 0 or more"),
-    ],
-)
-def test_settings_name_what_was_given(changes, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CONFIG, **changes)

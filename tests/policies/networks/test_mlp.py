@@ -33,22 +33,7 @@ def test_actor_and_critic_shapes():
     assert actor(torch.zeros(7, 5)).shape == (7, 3)
     assert critic(torch.zeros(7, 5)).shape == (7,)
     torch.testing.assert_close(actor.log_std.exp(), torch.full((3,), 0.5))
-
-
-def test_no_hidden_layers_make_a_linear_map():
-    assert len(MLP(3, 2, NetworkConfig(()))) == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hidden": (64, 0)}, r"hidden=\(64, 0\): every layer needs at least one unit"),
-        ({"output_gain": 0.0}, r"output_gain=0.0 must be positive and finite"),
-    ],
-)
-def test_messages(changes: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        NetworkConfig(**changes)
+    assert len(MLP(3, 2, NetworkConfig(()))) == 1  # a linear map
 
 
 def test_initial_weights_do_not_depend_on_the_number_of_threads():

@@ -48,9 +48,5 @@ def test_gradients_go_back_to_the_episode_s_first_step_and_no_further() -> None:
 def test_the_same_seed_gives_the_same_weights_and_others_are_refused() -> None:
     one, other = (RecurrentActor(INPUTS, 2, CONFIG, generator=torch.Generator().manual_seed(1)) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
-    with pytest.raises(ValueError, match="memory=0: positive with architecture gru, 0 with any other"):
-        NetworkConfig(architecture=Architecture.GRU)
-    with pytest.raises(ValueError, match="memory=8: positive"):
-        NetworkConfig(memory=8)
     with pytest.raises(TypeError, match="needs its hidden state"):
         one(drawn(N, INPUTS))

@@ -12,11 +12,10 @@ from torch import Tensor
 
 from policies.imitation.advice import QFunction
 from policies.imitation.losses import log_likelihood
-from policies.networks.mlp import Activation, NetworkConfig
 from policies.networks.squashed import SquashedActor
 from policies.off_policy.awac import AWACActorUpdate, AWACConfig, advantage_weights
+from tests.kit.learners import SMALL
 
-SMALL = NetworkConfig((32, 32), Activation.RELU)
 LEARNING_RATE: dict[str, Any] = {"actor_learning_rate": 3e-3}
 
 
@@ -81,16 +80,3 @@ def test_the_blur_is_the_deviation_that_a_script_teaches():
     for _ in range(250):
         awac.update(obs, 0.5 * obs.clamp(-1, 1), torch.zeros(64, 2), upwards)
     assert awac.actor.distribution(obs)[1].exp().mean().item() == pytest.approx(0.3, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"temperature": 0.0}, "temperature=0.0 must be positive"),
-        ({"blur": -1.0}, "blur=-1.0 must be 0 or more"),
-        ({"offline_updates": -1}, "offline_updates=-1 must be 0 or more"),
-    ],
-)
-def test_settings_under_which_nothing_is_learned_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        AWACConfig(**changes)

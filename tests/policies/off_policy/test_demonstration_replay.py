@@ -25,7 +25,7 @@ from policies.off_policy.td3 import TD3Config
 from policies.training.loop import Trainer, train
 from tests.kit.imitation import SPEC, saved, shown
 from tests.kit.learners import QUICK
-from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, heading, success_of
+from tests.kit.learning import PointMass, algorithm_of, assert_resumed_run_equals_whole, heading
 
 TOY: dict[str, Any] = {name: value for name, value in QUICK.items() if name != "warm_up"} | {"batch_size": 64}
 
@@ -51,13 +51,11 @@ def test_batches_hold_their_share_of_demonstrations(share, expected):
     assert int(torch.isin(batch.reward, recorded).sum()) == expected
 
 
-@pytest.mark.parametrize(("steps", "aims"), [(480, 0.6), pytest.param(1_600, 0.9, marks=pytest.mark.slow)])
-def test_demonstrations_save_steps_and_survive_a_resume(steps, aims, file, tmp_path):
+def test_demonstrations_save_steps_and_survive_a_resume(file, tmp_path):
     file = Path(shutil.copy(file, tmp_path))
     config = SACConfig(**TOY, warm_up=0, demonstrations=file, temperature_learning_rate=3e-3)
-    half = train(PointMass(8), config, total_steps=steps)
-    assert heading(half.policy) > aims
-    assert steps < 1_600 or success_of(half.policy) > 0.9
+    half = train(PointMass(8), config, total_steps=480)
+    assert heading(half.policy) > 0.6
     kept = trees.unflatten(trees.flatten(half.state()))
     file.unlink()  # a resume needs the checkpoint alone
     resumed = Trainer(PointMass(8), config, total_steps=4_000)
@@ -76,20 +74,16 @@ def offline(config: ActorCriticConfig) -> OffPolicyLearner:
 
 
 @pytest.mark.parametrize(("kind", "in_buffer"), [(AWACConfig, True), (SACConfig, False), (TD3Config, True)])
-@pytest.mark.parametrize(("updates", "aims"), [(80, 0.8), pytest.param(300, 0.9, marks=pytest.mark.slow)])
-def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, kind, in_buffer, updates, aims):
-    config = kind(**TOY, demonstrations=file, demonstrations_in_buffer=in_buffer, offline_updates=updates)
+def test_offline_updates_teach_policy_and_critics_before_the_first_step(file, kind, in_buffer):
+    config = kind(**TOY, demonstrations=file, demonstrations_in_buffer=in_buffer, offline_updates=80)
     learner = offline(config)
-    assert (learner.updates, learner._offline_updates) == (0, updates)
-    assert heading(learner.policy) > aims
-    assert updates < 300 or success_of(learner.policy) > 0.9
+    assert (learner.updates, learner._offline_updates) == (0, 80)
+    assert heading(learner.policy) > 0.8
     steps = demonstrations.load(file, SPEC, 2)
     obs = learner.normalizers["critic"](steps.obs["critic"][:, 0])
     # After the time limit the same would go on, so values are those of endless episodes: -Σ γᵏ distance.
     value = learner.critic_update.q_value(obs, steps.action[:, 0]).detach()
-    assert (
-        torch.corrcoef(torch.stack([value, -steps.obs["policy"][:, 0].norm(dim=-1)]))[0, 1] > 0.8 + updates // 300 / 10
-    )
+    assert torch.corrcoef(torch.stack([value, -steps.obs["policy"][:, 0].norm(dim=-1)]))[0, 1] > 0.8
 
 
 def test_however_many_offline_updates_there_are_no_more_tensors_stay(file):
@@ -165,12 +159,6 @@ def test_bfloat16_matmul_change_what_is_learned_little(file):
     exact, rounded = learned(False), learned(True)
     obs = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(exact.policy(obs), rounded.policy(obs), atol=0.1, rtol=0)
-
-
-@pytest.mark.slow
-def test_awac_solves_the_point_mass_from_demonstrations_and_own_steps(file):
-    config = AWACConfig(**{**TOY, "unroll": 16}, demonstrations=file, offline_updates=100)
-    assert success_of(train(PointMass(16), config, total_steps=4_000).policy) > 0.95
 
 
 def test_awac_goes_on_from_demonstrations_by_own_steps(file):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
 import pytest
 import torch
 from torch import Tensor
 
 from policies.data.replay_buffer import Transitions
-from policies.imitation.behaviour_cloning import BehaviourCloning, BehaviourCloningConfig
+from policies.imitation.behaviour_cloning import BehaviourCloning
 from policies.networks.structured.diffusion import IDQLActor
 from policies.off_policy.idql import IDQLConfig, expectile_loss
 from policies.off_policy.learner import OffPolicyLearner
 from policies.policy import rebuild
-from tests.kit.learners import CRITIC, SMALL
+from tests.kit.learners import CONFIGS
 from tests.kit.learning import vectors
 
-QUICK: dict[str, Any] = {**CRITIC, "batch_size": 64, "unroll": 4, "actor_learning_rate": 3e-3, "samples": 16}
+QUICK: IDQLConfig = dataclasses.replace(CONFIGS["idql"], batch_size=64, unroll=4)
 
 
 def expectile_of(values: Tensor, expectile: float) -> float:
@@ -49,25 +49,22 @@ def two_ways(count: int, seed: int) -> Transitions:
     return Transitions({"policy": obs}, action, pays, over, ~over, {"policy": obs})
 
 
-@pytest.mark.parametrize(("updates", "among"), [(150, 0.85), pytest.param(400, 0.97, marks=pytest.mark.slow)])
-def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_between(updates, among):
+def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_between():
     steps = two_ways(256, 0)
-    learner = OffPolicyLearner(vectors(policy=2), 2, 8, IDQLConfig(**QUICK, offline_updates=updates))
+    learner = OffPolicyLearner(vectors(policy=2), 2, 8, dataclasses.replace(QUICK, offline_updates=120))
     learner.add_demonstrations(steps)
     learner.act({"policy": steps.obs["policy"][:8, 0]})
     fresh = two_ways(200, 1).obs["policy"][:, 0]
     clear = fresh[fresh[:, 0].abs() > 0.2]
     action = learner.policy(clear)
-    assert ((action.abs() - 0.6).abs().amax(-1) < 0.2).float().mean() > among
+    assert ((action.abs() - 0.6).abs().amax(-1) < 0.2).float().mean() > 0.85
     assert (action[:, 0].sign() == clear[:, 0].sign()).float().mean() > 0.95  # of both ways the one that pays
     actor = learner.actor_update.actor
     assert isinstance(actor, IDQLActor)
     with torch.no_grad():
         drawn = actor.samples(learner.normalizers["policy"](clear), actor.noise[:, None].expand(-1, len(clear), -1, -1))
     assert 0.2 < (drawn[..., 0] > 0).float().mean() < 0.8  # the model of behaviour knows both
-    clone = BehaviourCloning(
-        vectors(policy=2), 2, 8, BehaviourCloningConfig(actor=SMALL, batch_size=64, learning_rate=3e-3, updates=5.0)
-    )
+    clone = BehaviourCloning(vectors(policy=2), 2, 8, CONFIGS["bc"])
     clone.set_demonstrations(steps)
     for _ in range(2):
         clone.update({})
@@ -75,19 +72,6 @@ def test_the_policy_stays_among_what_was_done_where_a_clone_of_one_peak_goes_bet
 
 
 def test_a_policy_of_an_earlier_version_says_so():
-    meta, tensors = OffPolicyLearner(vectors(policy=2), 2, 8, IDQLConfig(**QUICK)).policy.to_tensors()
+    meta, tensors = OffPolicyLearner(vectors(policy=2), 2, 8, QUICK).policy.to_tensors()
     with pytest.raises(ValueError, match="an earlier version of this library wrote it; train again"):
         rebuild({key: value for key, value in meta.items() if key != "structure"}, tensors)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"expectile": 1.0}, "expectile=1.0 must be above 0 and below 1"),
-        ({"samples": 0}, "samples=0 must be at least 1"),
-        ({"exploration": 2.0}, "exploration=2.0 must be between 0 and 1"),
-    ],
-)
-def test_settings_under_which_nothing_is_learned_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        IDQLConfig(**changes)

@@ -15,17 +15,12 @@ def flags(*values: int) -> Tensor:
 
 def test_one_termination_and_one_truncation_by_hand():
     # Six steps of one environment: an episode fails at step 1, the next is cut by the time limit at step 3.
-    gamma, lam = 0.5, 0.5
     advantage, returns = gae(
-        reward=column(1, 2, 3, 4, 5, 6),
-        value=column(10, 20, 30, 40, 50, 60),
+        reward=column(1, 2, 3, 4, 5, 6), value=column(10, 20, 30, 40, 50, 60),
         last_value=torch.tensor([70.0], dtype=torch.float64),
         final_value=column(-1, -1, -1, 8, -1, -1),  # -1 must never be read
-        terminated=flags(0, 1, 0, 0, 0, 0),
-        truncated=flags(0, 0, 0, 1, 0, 0),
-        gamma=gamma,
-        lam=lam,
-    )
+        terminated=flags(0, 1, 0, 0, 0, 0), truncated=flags(0, 0, 0, 1, 0, 0), gamma=0.5, lam=0.5,
+    )  # fmt: skip
     a5 = 6 + 0.5 * 70 - 60  # = -19, bootstrapped from the observation after the rollout
     a4 = (5 + 0.5 * 60 - 50) + 0.25 * a5  # = -15 - 4.75 = -19.75
     a3 = 4 + 0.5 * 8 - 40  # = -32, bootstrapped from the terminal observation, and cut from a4

@@ -9,15 +9,11 @@ import torch
 
 from embodied.errors import EmbodiedError
 from policies import PPO, PPOConfig, Trainer, train
-from policies.networks.mlp import Architecture, NetworkConfig
+from policies.networks.mlp import NetworkConfig
 from policies.networks.recurrent import RecurrentNetwork
 from policies.policy import Policy, RememberingPolicy
-from policies.ppo.config import SymmetryConfig
+from tests.kit.learners import REMEMBERING as QUICK
 from tests.kit.learning import PointMass, Recall, algorithm_of, vectors
-
-ACTOR = NetworkConfig((16,), architecture=Architecture.GRU, memory=12)
-CRITIC = dataclasses.replace(ACTOR, output_gain=1.0)
-QUICK = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=ACTOR, critic=CRITIC)
 
 
 def learned(config: PPOConfig, iterations: int) -> Trainer:
@@ -104,8 +100,6 @@ def test_a_stored_policy_acts_as_before_and_forgets_at_the_episode_s_end() -> No
 
 
 def test_what_it_cannot_do_is_said_in_one_line() -> None:
-    with pytest.raises(ValueError, match=r"symmetry.network=True must be False with architecture gru"):
-        dataclasses.replace(QUICK, symmetry=SymmetryConfig(network=True))
     with pytest.raises(ValueError, match=r"minibatches=8 exceeds the 4 environments, of which .* whole sequences"):
         PPO(vectors(policy=1), 1, 4, dataclasses.replace(QUICK, minibatches=8))
     with pytest.raises(EmbodiedError, match=r"'gaussian-gru' remembers; expected Policy.acting_in\(env\)"):

@@ -30,16 +30,6 @@ def test_gathered_rows_belong_together():
             assert torch.equal(rows.reshape(len(index), -1), index[:, None].expand(-1, rows[0].numel()).float())
 
 
-def test_minibatches_follow_the_generator():
-    rollout = identifiable(steps=5, num_envs=7)
-    generator = torch.Generator().manual_seed(3)
-    state = generator.get_state()
-    first, second = (torch.cat(list(rollout.minibatches(4, generator))) for _ in range(2))
-    generator.set_state(state)
-    assert torch.equal(first, torch.cat(list(rollout.minibatches(4, generator))))
-    assert not torch.equal(first, second)
-
-
 def test_groups_are_stored_once_where_the_critic_reads_what_the_actor_reads():
     rollout = Rollout(2, 3, {"policy": 4}, 1, actor_group="policy", critic_group="policy")
     assert rollout.actor_obs is rollout.critic_obs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections import UserDict
 
 import pytest
 import torch
@@ -16,29 +16,23 @@ from tests.kit.vla import LEFT, RIGHT, SMALL, episode, shown, untrained
 DEMONSTRATIONS = shown([episode(0), episode(1)])
 
 
-class Counted(Mapping[str, torch.Tensor]):
+class Counted(UserDict[str, torch.Tensor]):
     """Observations of three environments, which count how often pictures are looked at."""
 
     def __init__(self) -> None:
-        self.generator = torch.Generator().manual_seed(0)
-        self.looks = 0
+        super().__init__()
+        self.generator, self.looks = torch.Generator().manual_seed(0), 0
         self.renew()
 
     def renew(self) -> None:
-        self.groups = {
-            f"pixels/{camera}": torch.randint(256, (3, 3, 32, 32), generator=self.generator, dtype=torch.uint8)
-            for camera in ("front", "wrist")
-        } | {"proprio": torch.randn(3, 3, generator=self.generator)}
+        for camera in ("front", "wrist"):
+            pixels = torch.randint(256, (3, 3, 32, 32), generator=self.generator, dtype=torch.uint8)
+            self[f"pixels/{camera}"] = pixels
+        self["proprio"] = torch.randn(3, 3, generator=self.generator)
 
     def __getitem__(self, group: str) -> torch.Tensor:
         self.looks += group == "pixels/front"
-        return self.groups[group]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.groups)
-
-    def __len__(self) -> int:
-        return len(self.groups)
+        return self.data[group]
 
 
 def run(execute: int, begun: dict[int, list[bool]], steps: int = 7, temperature=None, head=Head.TOKENS):
@@ -54,7 +48,7 @@ def run(execute: int, begun: dict[int, list[bool]], steps: int = 7, temperature=
     words = policy.encode_instructions([LEFT, RIGHT, LEFT])
     with torch.no_grad():
         for time in range(steps):
-            plans.append(policy.plan(obs.groups, words, 0.0))
+            plans.append(policy.plan(obs.data, words, 0.0))
             before = obs.looks
             actions.append(rule(obs).clone())
             looked += [time] if obs.looks > before else []
@@ -109,7 +103,7 @@ def test_an_episode_is_told_when_it_begins_and_hears_that_until_the_next():
         assert rule.instructions == tuple(heard)
     assert told == [(0, [0, 1, 2]), (3, [1])]
     with torch.no_grad():  # the last look of all was at time 4; environment 1 looked at 3 and goes on
-        plans = policy.plan(obs.groups, policy.encode_instructions(heard), 0.0)
+        plans = policy.plan(obs.data, policy.encode_instructions(heard), 0.0)
     torch.testing.assert_close(action, torch.stack([plans[0, 0], plans[1, 1], plans[2, 0]]))
 
 

@@ -127,17 +127,11 @@ def test_where_instruction_varies_each_episode_is_told_its_own_or_something_wron
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"images": {"pixels/front": (3, 32, 32)}},
-            r"'toy/left' was made without wrist: embodied.make\('toy/left', c",
-        ),
+        ({"images": {"pixels/front": (3, 32, 32)}}, r"'toy/left' was made without wrist: embodied.make\('toy/left', c"),
         ({"vectors": {"policy": 9}}, "reads the observation group 'proprio', but 'toy/left' has policy"),
         ({"vectors": {"proprio": 4}}, "does not fit 'toy/left', which has state_size 4, expected 3"),
         ({"action_size": 7, "control_dt": 0.1}, "action_size 7, expected 2; control_dt 0.1, expected 0.05"),
-        (
-            {"images": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}},
-            "resolution 48, 64, expected 32, 32",
-        ),
+        ({"images": {"pixels/front": (3, 64, 48), "pixels/wrist": (3, 64, 48)}}, "resolution 48, 64, expected 32, 32"),
         ({"name": "toy/up", "task": said()}, "'toy/up' has no instruction, which policy"),
     ],
 )

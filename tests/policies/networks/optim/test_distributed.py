@@ -18,17 +18,10 @@ ROOT = Path(__file__).parents[4]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def by_torchrun(folder: Path) -> list[dict[str, Any]]:
-    """What each of two processes holds after training together."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += [str(two_ranks.__file__), str(folder)]
-    result = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=240, check=False)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return [torch.load(folder / f"{rank}.pt") for rank in (0, 1)]
-
-
-def with_a_child(folder: Path) -> list[dict[str, Any]]:
-    """The same of this process and one that it starts: half the imports, and no launcher."""
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What this process and one that it starts hold after training together; `test_train.py` has one by torchrun."""
+    folder = tmp_path_factory.mktemp("ranks")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -44,14 +37,6 @@ def with_a_child(folder: Path) -> list[dict[str, Any]]:
             said = child.communicate(timeout=60)[1]
     assert child.returncode == 0, said[-3000:]
     return [own, torch.load(folder / "1.pt")]
-
-
-@pytest.fixture(
-    scope="module", params=[with_a_child, pytest.param(by_torchrun, marks=pytest.mark.slow)], ids=["child", "torchrun"]
-)
-def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two ranks holds after training together."""
-    return request.param(tmp_path_factory.mktemp("ranks"))
 
 
 def test_ranks_start_from_rank_0_and_stay_equal(ranks: list[dict]):

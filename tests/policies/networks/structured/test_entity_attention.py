@@ -1,8 +1,6 @@
 """Attention over entities: any number, any order, nothing seen of rows that are not there."""
 
 import dataclasses
-import json
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -95,20 +93,11 @@ def test_lengths_that_are_no_rows_are_refused() -> None:
         rows_in(OWN + 7, OWN)
     with pytest.raises(ValueError, match="length 3 is not 5 numbers"):
         make_actor(3, 2, ENTITIES)
-    with pytest.raises(ValueError, match="own=0: positive with architecture entities, 0 with any other"):
-        dataclasses.replace(ENTITIES, own=0)
-    with pytest.raises(ValueError, match="own=5: positive with architecture entities, 0 with any other"):
-        NetworkConfig(own=5)
-    with pytest.raises(ValueError, match="the first width must be divisible by heads"):
-        dataclasses.replace(ENTITIES, hidden=(15, 16))
-    with pytest.raises(ValueError, match="normalize_observations=True must be False with architecture entities"):
-        dataclasses.replace(CONFIG, normalize_observations=True)
 
 
 def test_a_stored_policy_acts_among_more_than_it_was_trained_with() -> None:
     learner = PPO(vectors(policy=OWN + 4 * WIDTH), 3, 6, CONFIG)
-    meta, tensors = learner.policy.to_tensors()
-    rebuilt = Policy.from_tensors(json.loads(json.dumps(meta)), tensors)
+    rebuilt = Policy.from_tensors(*learner.policy.to_tensors())
     torch.testing.assert_close(rebuilt(crowd(4)), learner.policy(crowd(4)))
     assert rebuilt.fits(OWN + 40 * WIDTH, 3)
     assert not rebuilt.fits(OWN + 40 * WIDTH + 1, 3)
@@ -131,21 +120,12 @@ class AmongOthers(PointMass):
         return {"policy": obs}
 
 
-BRISK = {"epochs": 4, "minibatches": 2, "learning_rate": 1e-2}
-
-
-@pytest.mark.parametrize(
-    ("num_envs", "iterations", "changes"),
-    [(16, 10, BRISK), pytest.param(64, 30, {"epochs": 8, "minibatches": 4}, marks=pytest.mark.slow)],
-)
-def test_it_learns_to_go_to_an_entity(num_envs: int, iterations: int, changes: dict[str, Any]) -> None:
-    config = dataclasses.replace(CONFIG, unroll=20, gamma=0.9, initial_std=0.6, **changes)
-    trainer = Trainer(AmongOthers(num_envs), config, total_steps=num_envs * 20 * iterations, seed=0)
-    # Returns are negative: distances. Those of the first iteration are of episodes that began within.
-    begun, second = trainer.iterate(), trainer.iterate()
-    last = begun
+def test_it_learns_to_go_to_an_entity() -> None:
+    config = dataclasses.replace(CONFIG, unroll=20, gamma=0.9, initial_std=0.6, epochs=4, learning_rate=1e-2)
+    trainer = Trainer(AmongOthers(16), config, total_steps=16 * 20 * 10, seed=0)
+    trainer.iterate()  # of episodes that began within
+    second = last = trainer.iterate()
     while not trainer.done:
         last = trainer.iterate()
     assert set(REPORTED) <= set(last)
-    assert last["return"] > 0.6 * second["return"]
-    assert last["return"] > 0.6 * begun["return"] or iterations < 30
+    assert last["return"] > 0.6 * second["return"]  # negative: distances
