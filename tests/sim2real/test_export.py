@@ -17,7 +17,7 @@ from embodied.storage.runs import Run
 from policies.training.loading import PREFIX
 from sim2real import export
 from sim2real.bundles import bundle
-from sim2real.bundles.files import BundleError, ExportError
+from sim2real.bundles.files import ExportError
 from sim2real.bundles.readme import readme
 from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
 from sim2real.graphs.control import FirstTrace
@@ -204,11 +204,6 @@ def test_a_readme_shows_only_columns_that_say_something():
     text = readme(dataclasses.replace(contract, actuators=tuple(free), max_tilt=np.pi), 100, "0" * 64)
     assert "kp" not in text
     assert "leans" not in text
-
-
-def test_errors_are_the_users():
-    assert issubclass(ExportError, EmbodiedError)
-    assert issubclass(BundleError, EmbodiedError)
 
 
 def test_a_folder_whose_name_looks_like_an_option(tmp_path, monkeypatch):

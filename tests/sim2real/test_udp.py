@@ -134,10 +134,17 @@ def test_every_flipped_bit_is_found():
             um.unpack_state(bytes(spoilt))
 
 
-def test_the_order_of_joints_is_part_of_the_signature():
+def test_names_order_and_units_are_part_of_the_signature():
     one = leg()
-    other = dataclasses.replace(one, joints=one.joints[::-1])
-    assert um.signature(one) == um.signature(leg()) != um.signature(other)
+    others = [dataclasses.replace(one, joints=one.joints[::-1], actuators=one.actuators[::-1])]
+    for part, change in (("joints", {"name": "k0"}), ("actuators", {"name": "k0"}), ("actuators", {"unit": "deg"})):
+        first, *rest = getattr(one, part)
+        spoilt = {part: (dataclasses.replace(first, **change), *rest)}
+        if part == "joints":
+            spoilt["actuators"] = (dataclasses.replace(one.actuators[0], joint="k0"), *one.actuators[1:])
+        others.append(dataclasses.replace(one, **spoilt))
+    assert um.signature(one) == um.signature(leg())
+    assert len({um.signature(other) for other in (one, *others)}) == 5
 
 
 def test_a_deployment_over_loopback_ends_damped(served):
