@@ -55,13 +55,11 @@ def strange_quadruped(tmp_path: Path) -> Path:
 
 
 def test_a_joint_of_a_strangers_robot_is_recovered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    strange_arm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`tests/journeys/test_log_to_twin.py` has an arm of three, excited as we excite it, of which nothing is fixed."""
     monkeypatch.setattr("sim2real.checks.robot.TIMED", 0)  # a second guess at the delay: half of the time
-    file = tmp_path / "strange.urdf"
-    file.write_text(arm(joints=3))
-    twin = twin_of(file, ARM)
+    twin = twin_of(strange_arm, ARM)
     names = [parameter.name for parameter in twin.parameters]
     truth = np.array([parameter.nominal for parameter in twin.parameters])
     truth[names.index("j1.friction")], truth[names.index("j1.damping")], truth[names.index("delay")] = 0.6, 0.15, 0.01
@@ -69,7 +67,7 @@ def test_a_joint_of_a_strangers_robot_is_recovered(
     targets = 0.5 * np.sin(2 * np.pi * (0.3 + 0.8 * time) * time)[:, None] * [1.0, 0.8, 0.6]
     log = logs.played(twin, truth, time, targets, NOISE, np.random.default_rng(0))
     write_log(tmp_path / "run.mcap", log)
-    words = [str(tmp_path / "run.mcap"), "--robot", str(file), "--out", str(tmp_path / "twin")]
+    words = [str(tmp_path / "run.mcap"), "--robot", str(strange_arm), "--out", str(tmp_path / "twin")]
     fixed = [name for name in names if name not in ("j1.friction", "j1.damping", "delay")]
     assert cal.main([*words, "--window", "0.5", "--fix", *fixed]) == 0
     assert "open-loop error on held-out data" in capsys.readouterr().out
@@ -100,11 +98,10 @@ def test_joints_share_parameters_as_one_says(strange_quadruped: Path) -> None:
     assert [len(parameter.members) for parameter in frictions] == [2, 6]
 
 
-def test_another_motor_is_another_group(tmp_path: Path) -> None:
-    file = tmp_path / "spot.urdf"
+def test_another_motor_is_another_group(strange_quadruped: Path) -> None:
     begin, effort, end = quadruped().rpartition('effort="30"')  # the last knee's
-    file.write_text(begin + effort.replace("30", "40") + end)
-    frictions = [p for p in twin_of(file, EVERY).parameters if p.kind is Kind.FRICTION]
+    strange_quadruped.write_text(begin + effort.replace("30", "40") + end)
+    frictions = [p for p in twin_of(strange_quadruped, EVERY).parameters if p.kind is Kind.FRICTION]
     assert sorted(len(parameter.members) for parameter in frictions) == [1, 3, 4]
 
 

@@ -11,10 +11,6 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.storage import checkpoints
-from embodied.storage.configs import to_json
-from embodied.storage.runs import Run
-from policies.training.loading import PREFIX
 from sim2real import export
 from sim2real.bundles import bundle
 from sim2real.bundles.files import ExportError
@@ -33,6 +29,7 @@ from tests.kit.bundles import (
     small_described,
     small_export,
     small_policy,
+    stored_run,
 )
 from tests.kit.commands import refused
 from tests.kit.worlds import task_of
@@ -128,17 +125,8 @@ def test_a_name_that_cannot_be_given_leaves_the_old_bundle(tmp_path, monkeypatch
     assert listing(old) == {"file": b"kept"}
 
 
-def store_run(tmp_path, config):
-    """A run of a freshly initialised policy for a hovering drone."""
-    run = Run.create(tmp_path / "runs", "swarm/hover", {"config": to_json(config)})
-    meta, tensors = small_policy(inputs=16, actions=4).to_tensors()
-    tensors = {PREFIX + name: tensor for name, tensor in tensors.items()}
-    checkpoints.save(run.checkpoints, 1000, tensors, {"policy": meta, "task": "swarm/hover"})
-    return run
-
-
 def test_a_run_is_exported_with_its_own_config(tmp_path):
-    run = store_run(tmp_path, HoverConfig(preset=Preset.T350))
+    run = stored_run(tmp_path, HOVER, HoverConfig(preset=Preset.T350), small_policy(inputs=16, actions=4))
     for name in (run.path, next(run.checkpoints.iterdir())):
         policy, task, task_name = export.trained(str(name))
         assert (task.config, task_name) == (HoverConfig(preset=Preset.T350), "swarm/hover")
@@ -149,7 +137,7 @@ def test_a_run_is_exported_with_its_own_config(tmp_path):
 
 
 def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, monkeypatch):
-    run = store_run(tmp_path, HoverConfig())
+    run = stored_run(tmp_path, HOVER, HoverConfig(), small_policy(inputs=16, actions=4))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(export, "shipped", dict)
     assert export.find("swarm/hover").resolve() == run.path.resolve()

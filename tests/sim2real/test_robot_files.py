@@ -19,13 +19,9 @@ import torch
 from embodied import list as listed
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.storage import checkpoints
-from embodied.storage.configs import to_json
-from embodied.storage.runs import Run
 from policies.networks.build import make_actor
 from policies.networks.mlp import NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from policies.training.loading import PREFIX
 from sim2real import deploy, export
 from sim2real.bundles import bundle
 from sim2real.bundles.contents import contents
@@ -39,7 +35,7 @@ from sim2real.robots import registry
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.simulated import SimulatedOptions
-from tests.kit.bundles import contract_of
+from tests.kit.bundles import contract_of, stored_run
 from tests.kit.commands import refused
 from tests.kit.fakes import given
 from tests.kit.robots import arm, biped, quadruped
@@ -60,9 +56,8 @@ def task_of(file: Path, **options: Any) -> Any:
 def quiet_policy(inputs: int, actions: int) -> Policy:
     """An untrained policy of small actions, which leaves a robot standing."""
     config = NetworkConfig((8,), output_gain=0.01)
-    mean, scale = np.zeros(inputs, np.float32), np.ones(inputs, np.float32)
     actor = make_actor(inputs, actions, config, generator=torch.Generator().manual_seed(0))
-    return Policy(NormalizedActor(actor, torch.from_numpy(mean), torch.from_numpy(scale), 5.0), config)
+    return Policy(NormalizedActor(actor, torch.zeros(inputs), torch.ones(inputs), 5.0), config)
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +180,8 @@ def test_the_simulated_robot_observes_as_the_task(original: tuple[Path, Path]) -
     built: Any = registry.connect("mujoco", contract, SimulatedOptions(realtime=False, noise=0.0))
     task, world = built.model.task, built.simulation.world
     state = dataclasses.replace(built.model.start(0).task_state, command=np.array([0.4, 0.1, -0.2], np.float32))
-    theirs = np.concatenate(
-        [np.ravel(part) for part in task.observe(world, state, jax.random.key(0))["policy"].values()]
-    )
+    shown = task.observe(world, state, jax.random.key(0))["policy"].values()
+    theirs = np.concatenate([np.ravel(part) for part in shown])
     ours, _, _ = Controller(bundle.load(original[1])).decide(built.read(), np.array([0.4, 0.1, -0.2]))
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
@@ -235,10 +229,7 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     file = tmp_path / "spot.urdf"
     file.write_text(quadruped())
     task = task_of(file)
-    run = Run.create(tmp_path, TASK, {"config": to_json(task.config)}, tmp_path / "run")
-    described, tensors = quiet_policy(*sizes(task)).to_tensors()
-    meta = {"policy": described, "task": TASK}
-    checkpoints.save(run.checkpoints, 1, {PREFIX + name: value for name, value in tensors.items()}, meta)
+    run = stored_run(tmp_path, TASK, task.config, quiet_policy(*sizes(task)))
     out = tmp_path / "bundle"
     assert export.main([str(run.path), "--out", str(out)]) == 0
     assert "spot, of spot.urdf" in capsys.readouterr().out
