@@ -132,12 +132,11 @@ def calibrate(
         fit = again if not at_bounds(chosen, again) or again.costs[-1] < fit.costs[-1] else fit
     values[list(fit.free)] = fit.values
     covariance = gauss_newton.covariance(twin, windows, fit)
+    whole = gauss_newton.with_assumed(twin, fit, covariance)
     errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
     result = Calibration(
         robot=twin.name,
-        estimates=cb.estimates(
-            chosen, values, gauss_newton.with_assumed(twin, fit, covariance), gauss_newton.told(fit)
-        ),
+        estimates=cb.estimates(chosen, values, whole, gauss_newton.told(fit)),
         covariance=tuple(map(tuple, covariance.tolist())),
         unidentified=gauss_newton.unidentified(twin, fit),
         errors=errors,

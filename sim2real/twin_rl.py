@@ -21,14 +21,7 @@ from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten
 from policies.off_policy.sac import SACConfig
 from sim2real.twin_training import stages
-from sim2real.twin_training.learning import (
-    LEARNER,
-    Measured,
-    Part,
-    learner_on_target,
-    steps_to,
-    train_on_target,
-)
+from sim2real.twin_training.learning import LEARNER, Measured, Part, learner_on_target, steps_to, train_on_target
 from sim2real.twin_training.stages import EVALUATION_SEED, Plan
 from sim2real.twin_training.target import HiddenParameters
 
@@ -132,9 +125,8 @@ def run(settings: Settings) -> dict[str, Any]:
     prepare(plan, parts)
     result = on_target(settings, plan, parts)
     file.write_text(json.dumps(result, indent=2) + "\n")
-    rows = {
-        f"steps to {100 * settings.enough:.0f} % {where}": str(steps) for where, steps in result["steps_to"].items()
-    }
+    goal = f"steps to {100 * settings.enough:.0f} %"
+    rows = {f"{goal} {where}": str(steps) for where, steps in result["steps_to"].items()}
     rows |= {f"success {where}": f"{100 * result['confirmed'][where]:.1f} %" for where in ("inside", "outside")}
     cli.show(cli.table(f"{settings.task} on the target, twin's parts: {label(parts)}", rows))
     cli.write_result(settings.json, cli.command_line("sim2real.twin_rl"), result)
