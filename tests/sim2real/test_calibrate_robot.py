@@ -137,22 +137,6 @@ def make_task(file: Path, name: str = "locomotion/velocity") -> Any:
     return kind(kind.config_type(robot=str(file), without=("all",)))
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]:
-    """Of two robots the task as it was calibrated, and how an episode of it begins."""
-
-    def begin(robot: str) -> tuple[Any, Any]:
-        file = tmp_path_factory.mktemp(robot) / ("spot.urdf" if robot == "quadruped" else "strange.urdf")
-        file.write_text(quadruped() if robot == "quadruped" else arm())
-        joints = HIPS if robot == "quadruped" else ("j1", "j2", "j3", "j4")
-        result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009, armature=0.008)
-        own = make_task(file, *(["manipulation/track-pose"] if robot == "arm" else []))
-        task: Any = calibrated(own, result)
-        return task, jax.jit(task.reset)(jax.random.key(0))
-
-    return {robot: begin(robot) for robot in ("quadruped", "arm")}
-
-
 def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
     """A calibration as sure as can be, in which some kinds have another value."""
     values = [changes.get(parameter.kind.value, parameter.nominal) for parameter in twin.parameters]
@@ -163,21 +147,25 @@ def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
     return Calibration(twin.name, estimates, covariance, (), (), 0.002, 1.0, 1.0, True)
 
 
-def test_a_task_gets_what_was_calibrated(begun: dict[str, tuple[Any, Any]]) -> None:
-    task, start = begun["quadruped"]
-    hips = [int(task.model.joint(hip).dofadr[0]) for hip in HIPS]
-    np.testing.assert_allclose(task.model.dof_frictionloss[hips], 0.6)
-    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[hips], 0.6, atol=1e-4)
-    np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[hips], 0.008, atol=1e-4)
-    biased = np.isin(np.array(task.robot.joint_names), HIPS)
+@pytest.mark.parametrize(
+    ("text", "name", "joints", "armature"),
+    [(quadruped(), "locomotion/velocity", HIPS, 0.008), (arm(), "manipulation/track-pose", (*ARM, "j4"), 0.1)],
+    ids=["quadruped", "arm"],
+)
+def test_a_task_gets_what_was_calibrated(
+    text: str, name: str, joints: tuple[str, ...], armature: float, tmp_path: Path
+) -> None:
+    file = tmp_path / "strange.urdf"
+    file.write_text(text)
+    result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009, armature=armature)
+    task: Any = calibrated(make_task(file, name), result)
+    start = jax.jit(task.reset)(jax.random.key(0))
+    dofs = [int(task.model.joint(joint).dofadr[0]) for joint in joints]
+    np.testing.assert_allclose(task.model.dof_frictionloss[dofs], 0.6)
+    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[dofs], 0.6, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[dofs], armature, atol=1e-4)
+    biased = np.isin(np.array(task.joint_names if name.endswith("pose") else task.robot.joint_names), joints)
     np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01 * biased, atol=1e-4)
-    assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
-
-
-def test_an_arms_task_gets_what_was_calibrated(begun: dict[str, tuple[Any, Any]]) -> None:
-    _, start = begun["arm"]
-    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"]), 0.6, atol=1e-4)
-    np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01, atol=1e-4)
     assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
 
 

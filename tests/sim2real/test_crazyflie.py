@@ -202,20 +202,14 @@ def test_firmware_without_the_policy_is_refused(radio):
     assert radio.drone.closed
 
 
-def test_nobody_there_is_said_in_one_line(radio):
+def test_what_keeps_a_drone_from_flying_is_said_in_one_line(radio, monkeypatch):
     with pytest.raises(RobotError, match="cannot reach a Crazyflie at radio://nobody: Couldn't connect"):
         Crazyflie(contract_of(HOVER), CrazyflieOptions(uri="radio://nobody"))
-
-
-def test_without_cflib_it_is_said_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cflib", None)
-    with pytest.raises(RobotError, match=r"embodied-sim\[crazyflie\]"):
-        Crazyflie(contract_of(HOVER), CrazyflieOptions())
-
-
-def test_a_start_outside_the_workspace_is_refused():
     with pytest.raises(RobotError, match=r"x=3\.50 m; the policy's workspace"):
         setpoints(contract_of(HOVER), CrazyflieOptions(), np.array([3.5, 0.0, 0.0]))
+    monkeypatch.setitem(sys.modules, "cflib.crtp", None)
+    with pytest.raises(RobotError, match=r"embodied-sim\[crazyflie\]"):
+        Crazyflie(contract_of(HOVER), CrazyflieOptions())
 
 
 def test_setpoints_go_straight_and_stay_inside():

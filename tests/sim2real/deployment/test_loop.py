@@ -294,9 +294,6 @@ def test_a_robot_that_is_not_well_is_never_sent_anything(change, step):
 def test_a_policy_that_is_not_well_is_found_before_anything_is_sent():
     report, robot, _ = deploy(policy=Sway(leg(), lambda t, a, g: (a * np.nan, g)))
     assert (report.step, report.phase, robot.sent) == ("finite action", Phase.CHECK, [])
-
-
-def test_a_policy_of_another_size_is_found_too():
     report, robot, _ = deploy(policy=Sway(leg(), lambda t, a, g: (a[:2], g)))
     assert (report.step, robot.sent) == ("error", [])
     assert "(2,) actions" in report.reason
