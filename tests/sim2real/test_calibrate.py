@@ -297,7 +297,7 @@ def test_the_command_line(leg, tmp_path, capsys):
     ("words", "message"),
     [
         (["--robot", "go3"], "unknown robot to calibrate 'go3'; known: crazyflie, g1, go1, go2, panda"),
-        (["--robot", "go1", "--held-out", "1.5"], "held_out=1.5; expected more than 0"),
+        (["--robot", "go1", "--held-out", "1.5"], "held_out=1.5 must be more than 0"),
         (["--robot", "go1", "--fix", "nothing"], "unknown parameter 'nothing'"),
         (["--robot", "panda"], "the log lacks joint1"),
     ],

@@ -26,6 +26,7 @@ BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "lt": "lt", "le": "le",
     "eq": "eq", "logical_and": "min", "logical_or": "max", "atan2": "atan2", "pow": "pow",
 }  # fmt: skip
+SWAPPED = {"gt": "lt", "ge": "le"}
 SAME = ("view", "squeeze", "unsqueeze", "clone", "_to_copy", "alias", "detach", "reshape", "_unsafe_view", "dropout")
 MOVES = {
     "permute": lambda places, order: places.transpose(order),
@@ -131,6 +132,8 @@ class _Lowering:
             return self.build.unary(UNARY[name], self._value(given[0]))
         if name in BINARY:
             return self.build.binary(BINARY[name], *(self._wide(one, node) for one in given[:2]))
+        if name in SWAPPED:
+            return self.build.binary(SWAPPED[name], *(self._wide(given[place], node) for place in (1, 0)))
         if name in REDUCE:
             return self._reduced(node, REDUCE[name], name == "mean")
         raise GraphError(f"the network uses {node.target}, which has no translation")
@@ -220,12 +223,6 @@ class _Lowering:
 
     def on_rsqrt(self, node: Any) -> int:
         return self.build.binary("div", self.build.constant(1.0), self.build.unary("sqrt", self._value(node.args[0])))
-
-    def on_gt(self, node: Any) -> int:
-        return self.build.binary("lt", self._wide(node.args[1], node), self._wide(node.args[0], node))
-
-    def on_ge(self, node: Any) -> int:
-        return self.build.binary("le", self._wide(node.args[1], node), self._wide(node.args[0], node))
 
     def on_ne(self, node: Any) -> int:
         return self.build.unary("not", self.build.binary("eq", *(self._wide(one, node) for one in node.args[:2])))

@@ -134,10 +134,8 @@ class Sources:
         for start, (joint, name) in self.bodies.items():
             dof = int(self.model.jnt_dofadr[joint])
             found[f"{name}.pos"], found[f"{name}.quat"] = (0, slice(start, start + 3)), (0, slice(start + 3, start + 7))
-            found[f"{name}.linvel_w"], found[f"{name}.angvel_b"] = (
-                (1, slice(dof, dof + 3)),
-                (1, slice(dof + 3, dof + 6)),
-            )
+            found[f"{name}.linvel_w"] = 1, slice(dof, dof + 3)
+            found[f"{name}.angvel_b"] = 1, slice(dof + 3, dof + 6)
         return found
 
 
