@@ -303,10 +303,10 @@ def _setpoints(task: Task[Any]) -> tuple[Actuator, ...]:
     alone = [names.count(name) == 1 for name in names]
     rows = []
     for number, (text, *ends) in enumerate(zip(setpoints, *_bounds(task), strict=True)):
-        limits = tuple(map(float, ends))
-        rest = min(max(0.0, limits[0]), limits[1])
+        low, high = map(float, ends)
+        rest = min(max(0.0, low), high)
         name = names[number] if alone[number] else text
-        rows.append(Actuator(name, text.rpartition(", ")[2], rest, 0.0, 0.0, *limits, math.inf))
+        rows.append(Actuator(name, text.rpartition(", ")[2], rest, 0.0, 0.0, low, high, math.inf))
     return tuple(rows)
 
 

@@ -32,8 +32,8 @@ class Interpolation(StrEnum):
     """On the shortest turn between them: orientations, wxyz."""
 
 
-KINDS = dict.fromkeys(("command", "action", "observation"), Interpolation.HOLD)
-KINDS["orientation"] = Interpolation.SLERP
+HELD = dict.fromkeys(("command", "action", "observation"), Interpolation.HOLD)
+KINDS = {**HELD, "orientation": Interpolation.SLERP}
 """Name of a channel -> its interpolation; all others are linear."""
 
 

@@ -102,8 +102,11 @@ def test_it_begins_and_ends_smoothly_at_rest(small, waveform):
     still = np.concatenate([command.values[:50], command.values[-50:]]) - found.centre
     np.testing.assert_allclose(still, 0, atol=1e-12)
     jumps = np.abs(np.diff(command.values, axis=0)).max(0) * command.rate
-    limits = found.limits
+    limits, seen = found.limits, found.expected
     assert (jumps < limits.speed).all()
+    assert ((limits.lower < seen["joint_pos"].values) & (seen["joint_pos"].values < limits.upper)).all()
+    assert (np.abs(seen["joint_torque"].values) < limits.torque).all()
+    assert found.clearance >= CLEARANCE
     assert command.rate == pytest.approx(200.0)
     assert command.time[0] == 0.0
 

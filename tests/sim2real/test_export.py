@@ -16,7 +16,6 @@ from sim2real.bundles import bundle
 from sim2real.bundles.files import ExportError
 from sim2real.bundles.readme import readme
 from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
-from sim2real.graphs.control import FirstTrace
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
@@ -32,7 +31,6 @@ from tests.kit.bundles import (
     stored_run,
 )
 from tests.kit.commands import refused
-from tests.kit.worlds import task_of
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -148,14 +146,6 @@ def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, mo
 def test_a_policy_that_does_not_fit_is_refused_with_both_sizes():
     with pytest.raises(EmbodiedError, match=r"the policy reads 8 numbers; the task observes 9"):
         small_described(small_policy(inputs=8))
-
-
-@pytest.mark.parametrize("name", ["grasping/leap-catch-team", "locomotion/sumo", "swarm/mean-field-flock"])
-def test_a_team_that_cannot_be_deployed_is_refused_in_one_line_before_anything_is_traced(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(FirstTrace, "of", lambda *_: pytest.fail("it traced the task"))
-    with pytest.raises(EmbodiedError, match=rf"^'{name}' cannot be deployed: its .* names no `setpoints`"):
-        export.write(tmp_path / "bundle", small_policy(), task_of(name), name)
-    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

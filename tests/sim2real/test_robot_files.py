@@ -25,12 +25,11 @@ from policies.policy import NormalizedActor, Policy
 from sim2real import deploy, export
 from sim2real.bundles import bundle
 from sim2real.bundles.contents import contents
-from sim2real.contract import document, model_files
-from sim2real.contract.limits import CLEARANCE, limits_of
+from sim2real.contract import document
+from sim2real.contract.limits import limits_of
 from sim2real.deployment.controllers import Controller
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.tracing.from_torch import PolicyNodes
-from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.robots import registry
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
@@ -264,19 +263,3 @@ def test_limits_are_the_files(tmp_path: Path) -> None:
     assert list(limits_of(str(file)).speed) == [math.inf, math.inf, 10]
     with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
         limits_of(str(tmp_path / "none.urdf"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [pytest.param(arm(joints=3), id="arm"), pytest.param(quadruped(), id="quadruped", marks=pytest.mark.slow)],
-)
-def test_excitation_moves_every_joint_within_its_limits(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "robot.urdf"
-    file.write_text(text)
-    made = excite(ExcitationConfig(str(file), seconds=1.5, ramp=0.3, low=0.5))
-    moved = made.expected["joint_pos"].values
-    assert (np.ptp(moved, axis=0) > 0.05).all()
-    assert ((made.limits.lower < moved) & (moved < made.limits.upper)).all()
-    assert (np.abs(made.expected["joint_torque"].values) < made.limits.torque).all()
-    assert made.clearance >= CLEARANCE
-    assert model_files.is_file(str(file))

@@ -96,7 +96,7 @@ class _Lowering:
         return self.build.constant(np.asarray(value))
 
     def _equation(self, equation: Any, given: list[int]) -> list[int]:
-        name = equation.primitive.name
+        name: str = equation.primitive.name
         called = equation.params.get("name", "")
         build = self.build
         if name in INLINE:

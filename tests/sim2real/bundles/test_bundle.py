@@ -171,11 +171,9 @@ FORGERIES = {
     "no number": (lambda d: d.update(control_hz=float("nan")), "NaN is no number"),
     "word": (lambda d: d.update(control_hz="fast"), "contract.json"),
     "words": (lambda d: d["actuators"][0].update(lower="a", upper="z", offset="k"), "contract.json"),
-    "field": (lambda d: d.update(owner="me"), "unknown fields owner"),
     "nothing": (lambda d: d.clear(), "contract.json"),
     "no field": (lambda d: d.pop("workspace"), "not written as embodied writes it"),
     "fewer": (lambda d: d["actuators"].pop(), "it maps gyro"),
-    "format": (lambda d: d.update(format=2), "format 2"),
     "terms": (lambda d: d.update(terms=7), "contract.json"),
 }
 

@@ -42,10 +42,12 @@ def sources(folder, policy, contract=CONTRACT, golden=None):
     return folder
 
 
-@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize(
+    "network", [{"activation": one} for one in Activation] + [{"hidden": one} for one in ((), (16,), (1, 40, 3), (17,))]
+)
 @pytest.mark.parametrize("optimised", ["-O0", "-O3"])
-def test_actions_and_targets_are_torchs(tmp_path, activation, optimised):
-    policy = small_policy(activation)
+def test_actions_and_targets_are_torchs_of_any_width_and_number_of_layers(tmp_path, network, optimised):
+    policy = small_policy(**network)
     step = Compiled(sources(tmp_path, policy), (*MCU, optimised))
     seen = observations(policy)
     expected = policy(torch.from_numpy(seen)).numpy()
@@ -54,14 +56,6 @@ def test_actions_and_targets_are_torchs(tmp_path, activation, optimised):
     np.testing.assert_allclose(action, expected, atol=1e-5)
     np.testing.assert_allclose(target, target_of(CONTRACT, expected), atol=1e-5)
     assert (np.array(target) <= CONTRACT.row("upper").astype(np.float32)).all()
-
-
-@pytest.mark.parametrize("hidden", [(), (16,), (1, 40, 3), (17,)])
-def test_any_width_and_number_of_layers(tmp_path, hidden):
-    policy = small_policy(hidden=hidden)
-    step = Compiled(sources(tmp_path, policy), MCU)
-    for row in observations(policy, 10):
-        np.testing.assert_allclose(step(row)[1], policy(torch.from_numpy(row[None]))[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("flag", ["-O2", "-ffast-math"])

@@ -225,16 +225,12 @@ def compare(drone, made, steps):
     np.testing.assert_allclose(logged, force, atol=1e-6)
 
 
-def test_the_shipped_policy_flies_as_in_python(drone, shipped):
+def test_the_shipped_policy_flies_as_in_python_and_begins_anew_with_each_flight(drone, shipped):
     compare(drone, shipped[0], 50)
-
-
-def test_what_it_remembers_begins_anew_with_each_flight(drone, shipped):
-    compare(drone, shipped[0], 5)
     drone.enable(0)
     drone(LEVEL, TARGET)
     drone.step = 0  # on its next step the policy acts
-    compare(drone, shipped[0], 5)  # as if nothing had been before
+    compare(drone, shipped[0], 5)  # as if nothing had been remembered
 
 
 def test_pid_flies_until_the_operator_enables_the_policy(drone):

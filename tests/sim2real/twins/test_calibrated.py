@@ -270,5 +270,5 @@ def test_what_does_not_fit_is_refused() -> None:
         calibrated(Hover(HoverConfig(preset=Preset.L250)), drone())
     with pytest.raises(CalibrationError, match="width -1"):
         calibrated(task_of(WALK), leg(), -1.0)
-    with pytest.raises(EmbodiedError, match="cannot read the calibration"):
+    with pytest.raises(EmbodiedError, match="cannot read the calibration 'nowhere"):
         embodied.make("swarm/hover", calibration=Path("nowhere"))
