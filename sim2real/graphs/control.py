@@ -98,7 +98,7 @@ class ControlGraph:
         first = first or FirstTrace.of(task, group)
         task = first.task
         known = Sources(task.model, [*dict.fromkeys([*joints, *first.joints])])
-        return _Step(task, policy, draws_of(task), known, first.fixed, limits, group).result()
+        return _Step(task, policy, known, first.fixed, limits, group).result()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ class FirstTrace:
             GraphError: something in it has no translation.
         """
         plain = nominal(task)
-        step = _Step(plain, None, draws_of(plain), Sources(plain.model), {}, None, group)
+        step = _Step(plain, None, Sources(plain.model), {}, None, group)
         used = step.closed(whole=())[0].kept
         names = step.sources.joints
         places = {int(place) for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())}
@@ -180,19 +180,18 @@ class _Step:
         self,
         task: Task[Any],
         policy: Policy | None,
-        draws: Sequence[ResetState[Any]],
         sources: Sources,
         fixed: Mapping[str, np.ndarray],
         limits: tuple[np.ndarray, np.ndarray] | None,
         group: str,
     ) -> None:
-        self.task, self.sources, self.draws, self.group = task, sources, draws, group
+        self.task, self.sources, self.draws, self.group = task, sources, draws_of(task), group
         self.operator = task.operator or Operator()
         self.build = Builder()
-        flat, self.tree = jax.tree_util.tree_flatten_with_path(draws[0].task_state)
+        flat, self.tree = jax.tree_util.tree_flatten_with_path(self.draws[0].task_state)
         self.names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
         self.shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for _, leaf in flat]
-        columns = zip(*(jax.tree.leaves(draw.task_state) for draw in draws), strict=True)
+        columns = zip(*(jax.tree.leaves(draw.task_state) for draw in self.draws), strict=True)
         self.drawn = {
             name: [np.asarray(value) for value in column] for name, column in zip(self.names, columns, strict=True)
         }
