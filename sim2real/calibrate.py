@@ -22,6 +22,7 @@ import numpy as np
 import tyro
 
 from embodied.errors import guard, listing
+from embodied.storage.bounds import NOT_NEGATIVE, Bound, Bounded
 from sim2real.checks.findings import Severity
 from sim2real.contract.limits import limits_of
 from sim2real.identification import calibration as cb
@@ -37,6 +38,7 @@ from sim2real.preflight import preflight
 from sim2real.twins import make_twin
 from sim2real.twins.robot import Groups
 
+HELD_OUT = Bound("more than 0 and less than 0.9", lambda share: 0 < share < 0.9)
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
 EXIT_DOUBTFUL = 1
@@ -44,7 +46,7 @@ EXIT_DOUBTFUL = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Bounded):
     """Settings of a calibration."""
 
     free: tuple[str, ...] = ()
@@ -53,22 +55,16 @@ class Settings:
     """Parameters to take for granted at their nominal values."""
     known: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Parameters with values known from elsewhere, such as a weighed mass."""
-    held_out: float = 0.25
+    held_out: Annotated[float, HELD_OUT] = 0.25
     """Share of the log, its end, that is kept back for measuring errors."""
-    window: float = 0.0
+    window: Annotated[float, NOT_NEGATIVE] = 0.0
     """s of each open-loop window of the fit; 0: the twin's own."""
-    timestep: float = 0.0
+    timestep: Annotated[float, NOT_NEGATIVE] = 0.0
     """s per physics step. By default motions are integrated as exactly as can be, and parameters are the robot's own;
     with the step that a policy is trained with, as there: they then make up for what that step gets wrong."""
     search: search.Settings = dataclasses.field(default_factory=search.Settings)
     """CMA-ES before Gauss-Newton: for logs that start far from the nominal model."""
     fit: gauss_newton.Settings = dataclasses.field(default_factory=gauss_newton.Settings)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.held_out < 0.9:
-            raise CalibrationError(f"held_out={self.held_out:g}; expected more than 0 and less than 0.9")
-        if self.window < 0 or self.timestep < 0:
-            raise CalibrationError(f"window={self.window:g}, timestep={self.timestep:g}; expected no negative time")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,12 +128,11 @@ def calibrate(
         fit = again if not at_bounds(chosen, again) or again.costs[-1] < fit.costs[-1] else fit
     values[list(fit.free)] = fit.values
     covariance = gauss_newton.covariance(twin, windows, fit)
+    whole = gauss_newton.with_assumed(twin, fit, covariance)
     errors, track = held_out(twin, log, middle, values, noise_of(twin, windows, fit.noise))
     result = Calibration(
         robot=twin.name,
-        estimates=cb.estimates(
-            chosen, values, gauss_newton.with_assumed(twin, fit, covariance), gauss_newton.told(fit)
-        ),
+        estimates=cb.estimates(chosen, values, whole, gauss_newton.told(fit)),
         covariance=tuple(map(tuple, covariance.tolist())),
         unidentified=gauss_newton.unidentified(twin, fit),
         errors=errors,

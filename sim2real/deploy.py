@@ -85,9 +85,8 @@ class Settings(Generic[O]):
 
     def __post_init__(self) -> None:
         if not self.seconds > 0 or (self.soft_start is not None and not self.soft_start >= 0):
-            raise EmbodiedError(
-                f"--seconds {self.seconds} and --soft-start {self.soft_start}: expected positive durations"
-            )
+            given = f"--seconds {self.seconds} and --soft-start {self.soft_start}"
+            raise EmbodiedError(f"{given}: expected positive durations")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,9 +150,8 @@ def run(settings: Settings[Any], policy: DeployablePolicy) -> Result:
         robot = registry.connect(settings.robot, policy.contract, settings.driver)
         robots = robot.team or (robot,)
         if robot.team and settings.command:
-            raise EmbodiedError(
-                f"--command {settings.command}: the {len(robots)} robots of a team get theirs from their task"
-            )
+            team = f"the {len(robots)} robots of a team"
+            raise EmbodiedError(f"--command {settings.command}: {team} get theirs from their task")
         if settings.readings:
             robots = tuple(EstimatedRobot(one, load_estimator(settings.readings)) for one in robots)
         for one in robots:
@@ -235,12 +233,8 @@ def recorder(settings: Settings[Any], contract: Contract, robots: int, number: i
     from sim2real.logs.mcap_log import Recorder
 
     options = {field.name: str(getattr(settings.driver, field.name)) for field in dataclasses.fields(settings.driver)}
-    said = {
-        "task": contract.task,
-        "robot": contract.robot,
-        "driver": settings.robot,
-        "policy": Path(settings.bundle).name,
-    }
+    said = {"task": contract.task, "robot": contract.robot, "driver": settings.robot}
+    said["policy"] = Path(settings.bundle).name
     numbers = {"control_hz": repr(contract.control_hz), "physics_hz": repr(contract.physics_hz)}
     path = settings.log if robots == 1 else settings.log.with_stem(f"{settings.log.stem}-{number}")
     with Recorder(path, {**said, **numbers, **{f"option {name}": text for name, text in options.items()}}) as sink:

@@ -113,12 +113,9 @@ def draw(path: Path, made: Excitation) -> None:
     for panel in panels[:, 0]:
         panel.set_ylabel("rad", fontsize=9, color=INK)
     meta = made.log.metadata
-    figure.suptitle(
-        f"Excitation of {meta['robot']}: {meta['waveform']}, {meta['band']}\n"
-        "grey: command; blue: the model's response; red, where near: the joint's limits",
-        fontsize=10,
-        color=INK,
-    )
+    title = f"Excitation of {meta['robot']}: {meta['waveform']}, {meta['band']}\n"
+    title += "grey: command; blue: the model's response; red, where near: the joint's limits"
+    figure.suptitle(title, fontsize=10, color=INK)
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:

@@ -149,9 +149,8 @@ def find(name: str) -> Path:
     task = join_content()[name].name
     runs = [run for run in Run.all(RUNS, task) if checkpoints.steps(run.checkpoints)]
     if not runs:
-        raise ExportError(
-            f"no policy for '{task}': shipped are {listing(shipped())}; or python -m embodied.train {task}"
-        )
+        others = f"shipped are {listing(shipped())}"
+        raise ExportError(f"no policy for '{task}': {others}; or python -m embodied.train {task}")
     return runs[0].path
 
 
@@ -253,16 +252,8 @@ def check_place(out: Path) -> None:
 def manifest(files: Mapping[str, bytes], contract: Contract, digest: str) -> bytes:
     """The sealed list of what a bundle holds."""
     listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
-    return seal(
-        {
-            "format": bundle_files.FORMAT,
-            "embodied": embodied_version(),
-            "task": contract.task,
-            "robot": contract.robot,
-            "policy": digest,
-            "files": listed,
-        }
-    )
+    head = {"format": bundle_files.FORMAT, "embodied": embodied_version()}
+    return seal({**head, "task": contract.task, "robot": contract.robot, "policy": digest, "files": listed})
 
 
 if __name__ == "__main__":

@@ -73,14 +73,8 @@ def uncalibratable(log: Log, robot: str) -> Iterator[Finding]:
         twin = make_twin(robot, log)
         divided(log, twin, HELD_OUT, twin.window)
     except EmbodiedError as error:
-        yield Finding(
-            Severity.ERROR,
-            "calibrate",
-            "",
-            str(error),
-            "a log that sim2real.calibrate can use",
-            "docs/sim2real.md, Logs",
-        )
+        usable = "a log that sim2real.calibrate can use"
+        yield Finding(Severity.ERROR, "calibrate", "", str(error), usable, "docs/sim2real.md, Logs")
 
 
 def table(log: Log, findings: tuple[Finding, ...]) -> cli.Table:
@@ -119,11 +113,8 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         start, end = log.span
         cli.show(f"{settings.log}: {end - start:.1f} s, {len(log.channels)} channels, nothing to complain about")
-    cli.write_result(
-        settings.json,
-        cli.command_line("sim2real.preflight"),
-        {"log": settings.log.name, "findings": [dataclasses.asdict(finding) for finding in findings]},
-    )
+    result = {"log": settings.log.name, "findings": [dataclasses.asdict(finding) for finding in findings]}
+    cli.write_result(settings.json, cli.command_line("sim2real.preflight"), result)
     return int(any(finding.severity is Severity.ERROR for finding in findings))
 
 

@@ -10,25 +10,19 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
 from embodied import cli
 from embodied.env.registry import join_content
-from embodied.errors import EmbodiedError, guard
+from embodied.errors import guard
 from embodied.storage import checkpoints
+from embodied.storage.bounds import Bounded, at_least
 from embodied.storage.checkpoints import flatten
 from policies.off_policy.sac import SACConfig
 from sim2real.twin_training import stages
-from sim2real.twin_training.learning import (
-    LEARNER,
-    Measured,
-    Part,
-    learner_on_target,
-    steps_to,
-    train_on_target,
-)
+from sim2real.twin_training.learning import LEARNER, Measured, Part, learner_on_target, steps_to, train_on_target
 from sim2real.twin_training.stages import EVALUATION_SEED, Plan
 from sim2real.twin_training.target import HiddenParameters
 
@@ -36,7 +30,7 @@ CONFIRMED = 128  # fresh episodes, about half of them in the region, that confir
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Bounded):
     """Train on a target with the help of a twin; what is there in OUT is used again.
 
     1. the task's script demonstrates on the target, from a small region of its initial states;
@@ -72,27 +66,27 @@ class Settings:
     """In what the target differs from the model."""
     episode_seconds: cli.Rare[float] = 1.875
     """s, of twin and target: shorter than the task's, which go on long after a table task is solved."""
-    demonstrations: int = 10
+    demonstrations: Annotated[int, at_least(1)] = 10
     """Episodes that are demonstrated in the region."""
-    twin_steps: int = 60_000
+    twin_steps: Annotated[int, at_least(1)] = 60_000
     """Environment steps in the twin."""
     synthesised: cli.Rare[int] = 100
     """Solved episodes of the twin that join the demonstrations."""
-    swept: cli.Rare[int] = 512
+    swept: Annotated[cli.Rare[int], at_least(1)] = 512
     """Episodes of the failure map."""
     helped: cli.Rare[int] = 5
     """Episodes, at most, that are demonstrated on the target where the map says."""
     carried: cli.Rare[int] = 10_000
     """Transitions of the twin's buffer that open the target's."""
-    target_steps: int = 60_000
+    target_steps: Annotated[int, at_least(1)] = 60_000
     """Environment steps on the target, at most."""
     enough: cli.Rare[float] = 0.95
     """Success at the last step, in the region and out of it, at which training ends."""
-    evaluate_every: cli.Rare[int] = 2_000
+    evaluate_every: Annotated[cli.Rare[int], at_least(1)] = 2_000
     """Steps on the target between evaluations, whose own steps do not count."""
-    evaluate_episodes: cli.Rare[int] = 64
+    evaluate_episodes: Annotated[cli.Rare[int], at_least(2)] = 64
     """Episodes of an evaluation, about half of them in the region."""
-    num_envs: int = 16
+    num_envs: Annotated[int, at_least(1)] = 16
     """Environments that step together, in the twin and on the target."""
     learner: SACConfig = LEARNER
     """Settings of the learner, in the twin and on the target."""
@@ -100,13 +94,6 @@ class Settings:
     """Of everything that is drawn."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
-
-    def __post_init__(self) -> None:
-        for name in ("demonstrations", "twin_steps", "target_steps", "swept", "evaluate_every", "num_envs"):
-            if getattr(self, name) < 1:
-                raise EmbodiedError(f"--{name.replace('_', '-')} {getattr(self, name)}: expected at least 1")
-        if self.evaluate_episodes < 2:
-            raise EmbodiedError(f"--evaluate-episodes {self.evaluate_episodes}: expected at least 2")
 
     @property
     def plan(self) -> Plan:
@@ -132,9 +119,8 @@ def run(settings: Settings) -> dict[str, Any]:
     prepare(plan, parts)
     result = on_target(settings, plan, parts)
     file.write_text(json.dumps(result, indent=2) + "\n")
-    rows = {
-        f"steps to {100 * settings.enough:.0f} % {where}": str(steps) for where, steps in result["steps_to"].items()
-    }
+    goal = f"steps to {100 * settings.enough:.0f} %"
+    rows = {f"{goal} {where}": str(steps) for where, steps in result["steps_to"].items()}
     rows |= {f"success {where}": f"{100 * result['confirmed'][where]:.1f} %" for where in ("inside", "outside")}
     cli.show(cli.table(f"{settings.task} on the target, twin's parts: {label(parts)}", rows))
     cli.write_result(settings.json, cli.command_line("sim2real.twin_rl"), result)

@@ -29,7 +29,17 @@ import numpy as np
 import tyro
 
 from embodied.errors import EmbodiedError, guard, listing
-from sim2real.bundles.files import CONTRACT, GOLDEN, ONNX, PLANNER, PLANS, BundleError, refused, verified_files
+from sim2real.bundles.files import (
+    CONTRACT,
+    GOLDEN,
+    ONNX,
+    PLANNER,
+    PLANS,
+    BundleError,
+    refused,
+    refusing,
+    verified_files,
+)
 from sim2real.bundles.onnx_session import session
 from sim2real.bundles.planner import golden as plans
 from sim2real.bundles.planner.runtime import PlannerRuntime
@@ -41,6 +51,9 @@ from sim2real.graphs.golden import read as read_golden
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+
+
+DO_NOT = "do not deploy it"
 
 
 class Bundle:
@@ -116,20 +129,14 @@ def load(path: str | Path) -> Bundle:
     path = Path(path)
     files, sha256 = verified_files(path)
     contract = read_contract(files[CONTRACT], path)
-    try:
+    with refusing(path, ONNX):
         metadata = onnx_check.inspect(files[ONNX], contract)
-    except ValueError as error:
-        raise refused(path, ONNX, str(error)) from None
     if metadata.get("contract") != files[CONTRACT].decode() or metadata.get("sha256") != sha256:
         raise refused(path, ONNX, f"it was made for another contract than {CONTRACT}")
-    try:
+    with refusing(path, GOLDEN):
         golden = read_golden(files[GOLDEN], contract)
-    except ValueError as error:
-        raise refused(path, GOLDEN, str(error)) from None
-    try:
+    with refusing(path, ONNX):
         runtime = session(files[ONNX])
-    except ValueError as error:
-        raise refused(path, ONNX, str(error)) from None
     bundle = Bundle(path, contract, sha256, golden, runtime, _planner(files, contract, sha256, path))
     _prove(bundle)
     return bundle
@@ -144,38 +151,28 @@ def _planner(files: Mapping[str, bytes], contract: Contract, sha256: str, path: 
         return None
     inputs = {name: shape for name, (shape, _) in plans.shapes(planner, contract).items()}
     ends = {**inputs, plans.CHUNK: (planner.chunk, contract.action_size)}
-    try:
+    with refusing(path, PLANNER):
         if onnx_check.inspect_planner(files[PLANNER], ends).get("sha256") != sha256:
             raise ValueError(f"it was made for another contract than {CONTRACT}")
         runtime = PlannerRuntime(files[PLANNER], planner, contract)
-    except ValueError as error:
-        raise refused(path, PLANNER, str(error)) from None
-    try:
+    with refusing(path, PLANS):
         golden = plans.read(files[PLANS], planner, contract)
-    except ValueError as error:
-        raise refused(path, PLANS, str(error)) from None
     if not (worst := runtime.off(golden)) <= plans.TOLERANCE:
-        raise refused(
-            path, PLANNER, f"it is {worst:.2g} away from {PLANS}, more than {plans.TOLERANCE}; do not deploy it"
-        )
+        raise refused(path, PLANNER, f"it is {worst:.2g} away from {PLANS}, more than {plans.TOLERANCE}; {DO_NOT}")
     return runtime
 
 
 def read_contract(data: bytes, path: Path) -> Contract:
     """The contract that `contract_text` wrote; a `BundleError` where it is not exactly that."""
-    try:
+    with refusing(path, CONTRACT, (ValueError, TypeError, AttributeError, RecursionError, EmbodiedError)):
         return read_text(data)
-    except (ValueError, TypeError, AttributeError, RecursionError, EmbodiedError) as error:
-        raise refused(path, CONTRACT, str(error)) from None
 
 
 def _prove(bundle: Bundle) -> None:
     """Check that this machine computes what the exporting one did."""
     _, action, target = walk(bundle.contract.step, bundle.golden.inputs, bundle.step)
     if not (worst := difference(bundle.golden, action, target)) <= TOLERANCE:
-        raise refused(
-            bundle.path, ONNX, f"it is {worst:.2g} away from {GOLDEN}, more than {TOLERANCE}; do not deploy it"
-        )
+        raise refused(bundle.path, ONNX, f"it is {worst:.2g} away from {GOLDEN}, more than {TOLERANCE}; {DO_NOT}")
 
 
 @dataclasses.dataclass(frozen=True)

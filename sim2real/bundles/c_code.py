@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import re
 import shutil
 import string
 import subprocess
@@ -55,14 +54,16 @@ def plain(text: str) -> str:
 
 def identifiers(prefix: str, names: Iterable[str]) -> dict[str, str]:
     """Names -> identifiers of C; an `ExportError` where two names would become one."""
-    made: dict[str, str] = {}
-    for name in names:
-        named = f"{prefix}_{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').upper()}"
-        if named in made.values():
-            other = next(known for known, used in made.items() if used == named)
-            raise ExportError(f"'{other}' and '{name}' would both be called {named} in C; rename one of them")
-        made[name] = named
-    return made
+    return _distinct({name: f"{prefix}_{identifier(name).upper()}" for name in names})
+
+
+def _distinct(called: dict[str, str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for name, used in called.items():
+        if used in names:
+            raise ExportError(f"'{names[used]}' and '{name}' would both be called {used} in C; rename one of them")
+        names[used] = name
+    return called
 
 
 def rows(values: Iterable[float], indent: str = "    ") -> str:
@@ -72,15 +73,8 @@ def rows(values: Iterable[float], indent: str = "    ") -> str:
 
 def fields_of(sizes: Mapping[str, int]) -> dict[str, str]:
     """Name of an input or of what is remembered -> its field in the struct; an `ExportError` where two are one."""
-    made: dict[str, str] = {}
-    for name in sizes:
-        field = identifier(name)
-        field = f"_{field}" if field[:1].isdigit() else field
-        if field in made.values():
-            other = next(known for known, used in made.items() if used == field)
-            raise ExportError(f"'{other}' and '{name}' would both be called {field} in C; rename one of them")
-        made[name] = field
-    return made
+    fields = {name: identifier(name) for name in sizes}
+    return _distinct({name: f"_{field}" if field[:1].isdigit() else field for name, field in fields.items()})
 
 
 def _header(contract: Contract, step: Step, fields: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, object]:
@@ -158,7 +152,6 @@ def _check(golden: GoldenSteps, fields: Mapping[str, str]) -> dict[str, object]:
     def matrix(values: np.ndarray) -> str:
         return ",\n".join(f"    {{\n{rows(row, '        ')}\n    }}" for row in values)
 
-    first = next(iter(fields.values()))
     tables = [
         f"static const float given_{fields[name]}[COUNT][{values.shape[1]}] = {{\n{matrix(values)}\n}};"
         for name, values in golden.inputs.items()
@@ -168,7 +161,7 @@ def _check(golden: GoldenSteps, fields: Mapping[str, str]) -> dict[str, object]:
         "count": golden.count,
         "tables": "\n".join(tables),
         "copies": "\n        ".join(copies),
-        "first": first,
+        "first": next(iter(fields.values())),
         "golden_actions": matrix(golden.action),
         "golden_targets": matrix(golden.target),
     }

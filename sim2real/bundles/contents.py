@@ -65,14 +65,9 @@ def golden_of(described: Described, policy: Policy | None) -> GoldenSteps:
     step = described.contract.step
     inputs = spread(step, described.start)
     observation, action, target = walk(step, inputs, lambda given: described.graph.run(**given))
-    if policy is None:
-        return GoldenSteps(inputs, action, target)
-    expected = _in_torch(policy, observation)
-    if not np.abs(action - expected).max(initial=0) <= TOLERANCE:
-        raise ExportError(
-            f"the exported network is {np.abs(action - expected).max():.2g} away from the policy in torch, more than "
-            f"{TOLERANCE}"
-        )
+    off = 0.0 if policy is None else np.abs(action - _in_torch(policy, observation)).max(initial=0)
+    if not off <= TOLERANCE:
+        raise ExportError(f"the exported network is {off:.2g} away from the policy in torch, more than {TOLERANCE}")
     return GoldenSteps(inputs, action, target)
 
 

@@ -36,9 +36,8 @@ COPIED = ("Kbuild", "Makefile", "app-config")
 
 def applies(contract: Contract) -> bool:
     """Whether a contract is of a Crazyflie whose rotors are commanded and that is commanded a point to fly to."""
-    return (
-        contract.robot == ROBOT and bool(contract.rotors and contract.step.commands) and contract.step.planner is None
-    )
+    step = contract.step
+    return contract.robot == ROBOT and bool(contract.rotors and step.commands) and step.planner is None
 
 
 def sources(
@@ -116,14 +115,13 @@ def _readme(graph: Graph, contract: Contract, digest: str) -> str:
     constants = sum(node.size for node in graph.nodes if node.op is Op.CONSTANT)
     memory = sum(node.size for node in graph.nodes if node.op not in (Op.CONSTANT, Op.INPUT))
     top, (linear, square) = contract.actuators[0].upper, contract.rotors[0].thrust
+    tilt = f" or tilts by more than {math.degrees(contract.max_tilt):.0f} degrees (4)"
     values = {
         "task": contract.task,
         "sha256": digest[:16],
         "rate": f"{contract.control_hz:g}",
         "space": _space_text(contract.workspace) or "the range of floating point",
-        "tilt": f" or tilts by more than {math.degrees(contract.max_tilt):.0f} degrees (4)"
-        if contract.max_tilt < math.pi
-        else "",
+        "tilt": tilt if contract.max_tilt < math.pi else "",
         "commands": _space_text([(one.lower, one.upper) for one in contract.command]),
         "unit": contract.actuators[0].unit,
         "max_thrust": f"{linear * top + square * top * top:.4g}",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,15 @@ def _read(path: Path, name: str) -> bytes:
         if data.startswith(start):
             raise refused(path, name, f"it is {what}; nothing of it was read")
     return data
+
+
+@contextlib.contextmanager
+def refusing(path: Path, name: str, errors: tuple[type[Exception], ...] = (ValueError,)) -> Iterator[None]:
+    """Errors of these types, raised while a file of the bundle at `path` is read, become a `BundleError`."""
+    try:
+        yield
+    except errors as error:
+        raise refused(path, name, str(error)) from None
 
 
 def refused(path: Path, name: str, why: str) -> BundleError:

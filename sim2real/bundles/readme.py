@@ -24,14 +24,9 @@ def readme(contract: Contract, numbers: int, digest: str) -> str:
         digest: The policy's SHA-256.
     """
     step = contract.step
-    parts = [
-        _head(contract, numbers, digest),
-        _timing(contract),
-        _inputs(contract),
-        _commands(step),
-        _planner(contract),
-    ]
-    parts += [_state(step), _actuators(contract), _rotors(contract), _joints(contract), _observation(contract)]
+    parts = [_head(contract, numbers, digest), _timing(contract), _inputs(contract), _commands(step)]
+    parts += [_planner(contract), _state(step), _actuators(contract), _rotors(contract), _joints(contract)]
+    parts += [_observation(contract)]
     parts += [_safety(contract), _python(contract), _onnx(step), _c(contract), _crazyflie(contract)]
     return "\n".join(part for part in parts if part)
 
@@ -100,8 +95,8 @@ def _planner(contract: Contract) -> str:
     if planner is None:
         return ""
     rows = [
-        (f"{IMAGE}{one.name}", f"{one.height} x {one.width} x 3", f"{one.focal_length:.6g}", _pair(one.center),
-         one.body, " ".join(f"{v:.5g}" for v in one.position), " ".join(f"{v:.5g}" for v in one.quaternion))
+        (f"{IMAGE}{one.name}", f"{one.height} x {one.width} x 3", f"{one.focal_length:.6g}",
+         ", ".join(f"{value:.6g}" for value in one.center), one.body, _numbers(one.position), _numbers(one.quaternion))
         for one in planner.cameras
     ]  # fmt: skip
     rate = contract.control_hz / planner.execute
@@ -118,10 +113,6 @@ Cameras are pinholes: undistort your images, and crop and scale them to this ang
 (x right, y down, z ahead), in the frame of the body it is fixed to. Light, colours and background differ from
 training's on any real table: what the policy makes of them, only trying tells.
 {_words(planner)}{_noise(contract, planner)}"""
-
-
-def _pair(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:.6g}" for value in values)
 
 
 def _words(planner: Planner) -> str:
@@ -173,7 +164,7 @@ say, such as the place of an object, stands here like any sensor.
 def _base(step: Step) -> str:
     if not step.base:
         return ""
-    place, turn = (" ".join(f"{value:.6g}" for value in part) for part in (step.base[:3], step.base[3:]))
+    place, turn = _numbers(step.base[:3], 6), _numbers(step.base[3:], 6)
     return f"""
 The world's frame: the robot's base, body `{step.base_body}`, stands at {place} m, turned by the quaternion {turn}.
 """
@@ -182,7 +173,7 @@ The world's frame: the robot's base, body `{step.base_body}`, stands at {place} 
 def _imu(imu: Place | None) -> str:
     if imu is None:
         return ""
-    place, turn = (" ".join(f"{value:.6g}" for value in part) for part in (imu.position, imu.quaternion))
+    place, turn = _numbers(imu.position, 6), _numbers(imu.quaternion, 6)
     return f"""
 The IMU sits on body `{imu.body}` at {place} m, turned by the quaternion {turn}.
 """
@@ -236,20 +227,8 @@ def _begin(one: Remembered) -> str:
 
 
 def _actuators(contract: Contract) -> str:
-    columns = (
-        "index",
-        "target",
-        "unit",
-        "offset",
-        "up",
-        "down",
-        "lower",
-        "upper",
-        "max rate /s",
-        "kp",
-        "kd",
-        "max effort",
-    )
+    columns = ("index", "target", "unit", "offset", "up", "down", "lower", "upper")
+    columns += ("max rate /s", "kp", "kd", "max effort")
     rows = []
     for i, a in enumerate(contract.actuators):
         moved = [f"{value:.7g}" if value else EMPTY for value in (a.up, a.down)]
@@ -257,18 +236,15 @@ def _actuators(contract: Contract) -> str:
         rows.append((str(i), a.name, a.unit, f"{a.offset:.7g}", *moved, *_limits((a.lower, a.upper)), *facts))
     gains = any(actuator.stiffness for actuator in contract.actuators)
     note = "\nkp and kd are the servos' gains in training, N m/rad and N m s/rad: the robot's must be the same.\n"
-    rule = (
-        ""
-        if not any(a.up or a.down for a in contract.actuators)
-        else """
+    rule = """
 target = offset + up · max(action, 0) + down · min(action, 0), of the action of the same index, within the limits. The
 step computes it; do not compute it twice.
 """
-    )
+    has_rule = any(actuator.up or actuator.down for actuator in contract.actuators)
     return f"""## Targets
 
 In this order, within their limits, to be held until the next. The offset is the target of a robot at rest.
-{rule}{note if gains else ""}
+{rule if has_rule else ""}{note if gains else ""}
 {table(columns, rows)}
 """
 
@@ -282,16 +258,10 @@ def _rotors(contract: Contract) -> str:
         return ""
     unit = contract.actuators[0].unit
     rows = [
-        (
-            actuator.name,
-            _numbers(rotor.position),
-            _numbers(rotor.axis),
-            "counter-clockwise" if rotor.spin > 0 else "clockwise",
-            _numbers(rotor.thrust),
-            _numbers(rotor.torque),
-        )
+        (actuator.name, _numbers(rotor.position), _numbers(rotor.axis),
+         "counter-clockwise" if rotor.spin > 0 else "clockwise", _numbers(rotor.thrust), _numbers(rotor.torque))
         for actuator, rotor in zip(contract.actuators, contract.rotors, strict=True)
-    ]
+    ]  # fmt: skip
     return f"""## Rotors
 
 Body frame: x forward, y left, z up, from the centre of mass. Of a target n ({unit}) the thrust is a n + b n² in N, and
@@ -301,29 +271,22 @@ the reaction torque about the axis likewise in N m. The drone weighs {contract.m
 """
 
 
-def _numbers(values: Iterable[float]) -> str:
-    return " ".join(f"{value:.5g}" for value in values)
+def _numbers(values: Iterable[float], digits: int = 5) -> str:
+    return " ".join(f"{value:.{digits}g}" for value in values)
 
 
 def _joints(contract: Contract) -> str:
     if not contract.joints:
         return ""
-    columns = ("home", "lower", "upper")
-    rows = [
-        (
-            str(i),
-            joint.name,
-            f"{joint.default:.7g}",
-            *_limits((joint.lower, joint.upper)),
-            *stated(joint, ["max_velocity"]),
-        )
-        for i, joint in enumerate(contract.joints)
-    ]
+    rows = []
+    for i, joint in enumerate(contract.joints):
+        facts = (*_limits((joint.lower, joint.upper)), *stated(joint, ["max_velocity"]))
+        rows.append((str(i), joint.name, f"{joint.default:.7g}", *facts))
     return f"""## Joints
 
 The order of `joint_pos` and `joint_vel`; rad, or m of slides.
 
-{table(("index", "joint", *columns, "max speed /s"), rows)}
+{table(("index", "joint", "home", "lower", "upper", "max speed /s"), rows)}
 """
 
 

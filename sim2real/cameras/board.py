@@ -284,10 +284,7 @@ class Settings:
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "sim2real.cameras.board")
     board, margin = Board.parse(settings.board), 1e-3 * settings.margin
-    draw = {
-        ".pdf": lambda: pdf(board, margin),
-        ".png": lambda: png(board, margin, settings.pixels_per_square),
-    }
+    draw = {".pdf": lambda: pdf(board, margin), ".png": lambda: png(board, margin, settings.pixels_per_square)}
     suffix = settings.out.suffix.lower()
     if suffix not in draw:
         raise UnknownNameError("kind of picture", suffix or settings.out.name, draw)

@@ -112,14 +112,6 @@ class Camera:
         """The same camera with a perfect lens."""
         return dataclasses.replace(self, distortion=())
 
-    @property
-    def fov(self) -> tuple[float, float]:
-        """rad, angles of view of the pinhole along x and y through the principal point."""
-        return (
-            math.atan((self.cx + 0.5) / self.fx) + math.atan((self.width - 0.5 - self.cx) / self.fx),
-            math.atan((self.cy + 0.5) / self.fy) + math.atan((self.height - 0.5 - self.cy) / self.fy),
-        )
-
     def scaled(self, factor: float) -> Camera:
         """The camera of the same images enlarged by a factor; the corner of the image stays, not the first pixel."""
         return dataclasses.replace(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from embodied.errors import listing
+from embodied.math import transforms
 from sim2real.cameras.board import Board
 from sim2real.cameras.camera import Camera, CameraError
 
@@ -65,8 +66,6 @@ def usable(view: View, board: Board) -> bool:
 def pose(view: View, board: Board, camera: Camera) -> np.ndarray:
     """(4, 4) board_to_camera with the least error in pixels; a `CameraError` where the view has too few corners."""
     import cv2
-
-    from embodied.math import transforms
 
     points = view.points(board)
     if len(points) < 4:

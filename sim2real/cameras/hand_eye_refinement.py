@@ -145,15 +145,12 @@ def refine(session: Session, start: Place, spread: Spread | None = None) -> tupl
 
 def by_hand(session: Session, place: Place) -> np.ndarray:
     """(2 corners, 6) change of each pixel coordinate with errors of its view's hand pose, by rad and m in its frame."""
-    columns = []
-    for unit in np.eye(6):
-        ends = [
-            session.project(
-                session.expected(place, session.hand_to_base @ transforms.pose(sign * unit[:3], sign * unit[3:]))
-            )
-            for sign in (STEP, -STEP)
-        ]
-        columns.append((ends[0] - ends[1]).ravel() / (2 * STEP))
+
+    def shown(error: np.ndarray) -> np.ndarray:
+        hand = session.hand_to_base @ transforms.pose(error[:3], error[3:])
+        return session.project(session.expected(place, hand))
+
+    columns = [(shown(STEP * unit) - shown(-STEP * unit)).ravel() / (2 * STEP) for unit in np.eye(6)]
     return np.stack(columns, axis=1)
 
 
@@ -180,9 +177,8 @@ def estimate_spread(session: Session, place: Place) -> Spread:
     apart = (session.project(session.seen) - session.pixels).ravel()
     # Rendered or copied corners may be perfect, which no covariance may be.
     variance = max(float(apart @ apart) / max(len(apart) - 6 * views, 1), PERFECT**2)
-    by_corners = variance * np.array(
-        [np.linalg.pinv(slopes[rows == view].T @ slopes[rows == view]) for view in range(views)]
-    )
+    own = [slopes[rows == view] for view in range(views)]
+    by_corners = variance * np.array([np.linalg.pinv(slope.T @ slope) for slope in own])
     implied = place.board_to_frame @ transforms.inverse(place.camera_to_parent @ session.seen)
     off = transforms.inverse(session.hand_to_base) @ chain_of(implied, session.parent)
     twists = np.array([[*transforms.logarithm(each[:3, :3]), *each[:3, 3]] for each in off])

@@ -145,10 +145,8 @@ def calibrate(views: Sequence[View], board: Board, lens: Lens = Lens.BROWN) -> C
         kept = kept[:worst] + kept[worst + 1 :]
         fitted = fit(kept, board, lens)
     check_degenerate(fitted)
-    covered = coverage(kept)
-    return Calibration(
-        fitted, tuple(kept), tuple(rejected), held_out(kept, board, lens), covered, _advice(kept, covered)
-    )
+    unseen_error, covered = held_out(kept, board, lens), coverage(kept)
+    return Calibration(fitted, tuple(kept), tuple(rejected), unseen_error, covered, _advice(kept, covered))
 
 
 def select(views: Sequence[View], board: Board) -> tuple[list[View], list[Rejected]]:
@@ -230,13 +228,8 @@ def deviations(views: Sequence[View], board: Board, camera: Camera, poses: np.nd
     size = 4 + len(camera.distortion)
     known, scores, squares, count = np.zeros((size, size)), [], 0.0, 0
     for view, pose in zip(views, poses, strict=True):
-        shown, jacobian = cv2.projectPoints(
-            view.points(board),
-            transforms.logarithm(pose[:3, :3]),
-            pose[:3, 3].copy(),
-            camera.matrix,
-            camera.coefficients,
-        )
+        placed = view.points(board), transforms.logarithm(pose[:3, :3]), pose[:3, 3].copy()
+        shown, jacobian = cv2.projectPoints(*placed, camera.matrix, camera.coefficients)
         errors = (view.pixels - shown.reshape(-1, 2)).ravel()
         by_pose, by_camera = jacobian[:, :6], jacobian[:, 6 : 6 + size]
         # What is left of the camera's influence when the view's own pose has explained all it can.
@@ -267,7 +260,8 @@ def check_degenerate(fitted: Fit) -> None:
     Raises:
         CameraError: they do not.
     """
-    turn = widest_turn(fitted.poses)
+    normals = fitted.poses[:, :3, 2]  # in the camera's frame
+    turn = float(np.arccos(np.clip(normals @ normals.T, -1, 1)).max())
     # Where nothing fits, intervals are wide for another reason.
     unfit = f"; errors are {fitted.rms:.1f} px: is --lens wide enough, is --board right?" if fitted.rms > UNFIT else ""
     if turn < SMALLEST_TURN:
@@ -287,12 +281,6 @@ def check_degenerate(fitted: Fit) -> None:
         )
 
 
-def widest_turn(poses: np.ndarray) -> float:
-    """rad, largest angle between the board's normals in the camera's frame, of poses (n, 4, 4)."""
-    normals = poses[:, :3, 2]
-    return float(np.arccos(np.clip(normals @ normals.T, -1, 1)).max())
-
-
 def coverage(views: Sequence[View]) -> float:
     """Share of the picture within the convex hull of all corners."""
     import cv2
@@ -308,13 +296,10 @@ def held_out(views: Sequence[View], board: Board, lens: Lens) -> float:
     A held-out view's pose comes from every second of its corners, and the error from the others, so nothing that is
     counted was fitted.
     """
-    numbers = np.arange(len(views))
     squares: list[np.ndarray] = []
     for fold in range(min(FOLDS, len(views))):
-        known = [view for view, number in zip(views, numbers, strict=True) if number % FOLDS != fold]
-        camera = fit(known, board, lens).camera
-        for view in (view for view, number in zip(views, numbers, strict=True) if number % FOLDS == fold):
-            squares.append(unseen(view, board, camera))
+        camera = fit([view for number, view in enumerate(views) if number % FOLDS != fold], board, lens).camera
+        squares += [unseen(view, board, camera) for view in views[fold::FOLDS]]
     return float(np.sqrt(np.concatenate(squares).mean()))
 
 

@@ -107,7 +107,5 @@ def _edge(camera: Camera) -> np.ndarray:
 
 def _check(image: np.ndarray, camera: Camera) -> None:
     if image.shape[:2] != (camera.height, camera.width):
-        raise CameraError(
-            f"an image of {image.shape[1]} x {image.shape[0]} pixels; the camera's have {camera.width} x "
-            f"{camera.height}"
-        )
+        size = f"{image.shape[1]} x {image.shape[0]} pixels"
+        raise CameraError(f"an image of {size}; the camera's have {camera.width} x {camera.height}")

@@ -81,7 +81,7 @@ def read(model: mujoco.MjModel, name: str) -> Camera:
         UnknownNameError: the model has no such camera.
         CameraError: the camera has no sensor size, so nothing but its angle of view is known.
     """
-    number = _number(model, name)
+    number = number_of(model, name)
     width, height = (int(n) for n in model.cam_resolution[number])
     sensor = model.cam_sensorsize[number]
     if not sensor.all():
@@ -92,7 +92,7 @@ def read(model: mujoco.MjModel, name: str) -> Camera:
 
 def camera_to_world(data: mujoco.MjData, name: str) -> np.ndarray:
     """(4, 4) where a camera is, in OpenCV's axes; after `mj_forward`."""
-    number = _number(data.model, name)
+    number = number_of(data.model, name)
     return transforms.pose(data.cam_xmat[number].reshape(3, 3), data.cam_xpos[number]) @ MUJOCO_TO_OPENCV
 
 
@@ -104,7 +104,7 @@ def project(model: mujoco.MjModel, data: mujoco.MjData, name: str, points: np.nd
     Raises:
         UnknownNameError: there is no such camera.
     """
-    number = _number(model, name)
+    number = number_of(model, name)
     local = (points - data.cam_xpos[number]) @ data.cam_xmat[number].reshape(3, 3)
     slope = local[:, :2] / -local[:, 2:]  # right and up, per unit of depth
     sensor, intrinsic = model.cam_sensorsize[number], model.cam_intrinsic[number]
@@ -135,7 +135,8 @@ def difference(model: mujoco.MjModel, data: mujoco.MjData, name: str, camera: Ca
     return float(np.linalg.norm(project(model, data, name, points_w) - expected, axis=1).max())
 
 
-def _number(model: mujoco.MjModel, name: str) -> int:
+def number_of(model: mujoco.MjModel, name: str) -> int:
+    """Index of a camera; an `UnknownNameError` where the model has none of this name."""
     known = [model.camera(number).name for number in range(model.ncam)]
     if name not in known:
         raise UnknownNameError("camera", name, known)

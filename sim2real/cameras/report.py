@@ -34,10 +34,8 @@ def intrinsics_page(result: Calibration, board: Board, photographs: Mapping[str,
         photographs: Name of a view -> image (h, w, 3) uint8; views without one are shown by number only.
         command: As which it can be repeated.
     """
-    shown = [
-        result.camera.project(view.points(board), pose)
-        for view, pose in zip(result.views, result.fit.poses, strict=True)
-    ]
+    posed = zip(result.views, result.fit.poses, strict=True)
+    shown = [result.camera.project(view.points(board), pose) for view, pose in posed]
     large = {
         f"reprojection error in {len(result.views)} views": f"{result.fit.rms:.3f} px",
         "in views it was not fitted to": f"{result.held_out:.3f} px",

@@ -72,12 +72,9 @@ def smooth(channel: Channel, seconds: float) -> np.ndarray:
 
 def slope(channel: Channel, seconds: float = 0.03) -> Channel:
     """The time derivative of a channel, smoothed."""
-    return dataclasses.replace(channel, values=_gradient(smooth(channel, seconds), channel.time))
-
-
-def _gradient(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     # Rows of equal time have no slope; a step of a nanosecond keeps the division defined.
-    return np.gradient(values, np.maximum.accumulate(time + 1e-9 * np.arange(len(time))), axis=0)
+    time = np.maximum.accumulate(channel.time + 1e-9 * np.arange(len(channel)))
+    return dataclasses.replace(channel, values=np.gradient(smooth(channel, seconds), time, axis=0))
 
 
 def at_rows_of(source: Channel, times: np.ndarray) -> np.ndarray:

@@ -81,10 +81,8 @@ def within_limits(log: Log, limits: Limits) -> Iterator[Finding]:
     }
     for name, (lower, upper) in bounds.items():
         channel = tidy(log, name)
-        if channel is None:
-            continue
-        known = [column for column in channel.names if column in limits.names]
-        if not known:
+        known = [column for column in channel.names if column in limits.names] if channel else []
+        if channel is None or not known:
             continue
         place = [limits.names.index(column) for column in known]
         values, low, high = channel.columns(tuple(known)), lower[place], upper[place]

@@ -20,9 +20,8 @@ GAP, STUCK = 0.1, 0.1  # s without a row, and with the same row, that are too lo
 def whole(log: Log) -> Iterator[Finding]:
     """A recording that was cut off."""
     if UNFINISHED in log.metadata:
-        yield Finding(
-            Severity.WARNING, "unfinished", "", log.metadata[UNFINISHED], "a whole file", "its recorder was killed"
-        )
+        said = log.metadata[UNFINISHED]
+        yield Finding(Severity.WARNING, "unfinished", "", said, "a whole file", "its recorder was killed")
 
 
 def numbers(log: Log) -> Iterator[Finding]:
@@ -32,13 +31,11 @@ def numbers(log: Log) -> Iterator[Finding]:
         if bad.any():
             row, column = np.argwhere(bad)[0]
             yield Finding(
-                Severity.WARNING if bad.mean() < 0.01 else Severity.ERROR,
-                "not a number",
+                Severity.WARNING if bad.mean() < 0.01 else Severity.ERROR, "not a number",
                 f"{name}.{channel.names[column]}",
                 f"{int(bad.any(1).sum())} rows, the first, {channel.values[row, column]}, at {channel.time[row]:.3f} s",
-                "numbers",
-                "such rows are left out",
-            )
+                "numbers", "such rows are left out",
+            )  # fmt: skip
 
 
 def timing(log: Log) -> Iterator[Finding]:

@@ -104,13 +104,12 @@ def turning(log: Log) -> Iterator[Finding]:
     if pose is None or set(pose.names) != set(WXYZ):
         return
     seen = smooth(gyro, 0.05)
-    agree = {
-        reading: ratio(seen.ravel(), at_rows_of(body_rates(pose.time, q), gyro.time).ravel())
-        for reading, q in readings(pose.columns(WXYZ)).items()
+    turned = {
+        reading: at_rows_of(body_rates(pose.time, q), gyro.time) for reading, q in readings(pose.columns(WXYZ)).items()
     }
+    agree = {reading: ratio(seen.ravel(), rates.ravel()) for reading, rates in turned.items()}
     scale, alike = agree["wxyz"]
-    turned = at_rows_of(body_rates(pose.time, pose.columns(WXYZ)), gyro.time)
-    if min(seen.std(), turned.std()) < TURNING or (alike > 0.6 and 0.7 < scale < 1.4):
+    if min(seen.std(), turned["wxyz"].std()) < TURNING or (alike > 0.6 and 0.7 < scale < 1.4):
         return
     best = max(agree, key=lambda reading: agree[reading][1])
     hint = f"orientation read as {best} would fit" if best != "wxyz" and agree[best][1] > 0.8 else "frames, or order?"
@@ -122,9 +121,8 @@ def turning(log: Log) -> Iterator[Finding]:
             "the same (correlation 1)", hint,
         )  # fmt: skip
     else:
-        yield Finding(
-            Severity.ERROR, "gyroscope", "gyro", f"{scale:.3g} times the turning of orientation", "1 (rad/s)", hint
-        )
+        seen_scale = f"{scale:.3g} times the turning of orientation"
+        yield Finding(Severity.ERROR, "gyroscope", "gyro", seen_scale, "1 (rad/s)", hint)
 
 
 def body_rates(time: np.ndarray, q: np.ndarray) -> Channel:
@@ -216,11 +214,8 @@ def resting(log: Log) -> np.ndarray:
         rows = piece == number
         span = felt.time[rows][[0, -1]]
         shaken = felt.values[rows].std(0).max() > SHAKEN
-        quiet = all(
-            np.abs(part.mean(0)).max() < 0.1
-            for part in (channel.between(*span).values for channel in moving)
-            if len(part)
-        )
+        parts = (channel.between(*span).values for channel in moving)
+        quiet = all(np.abs(part.mean(0)).max() < 0.1 for part in parts if len(part))
         rest[rows] = rows.sum() >= 5 and not shaken and quiet
     return rest
 

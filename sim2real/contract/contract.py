@@ -229,11 +229,6 @@ class ModelFile:
     description: str = ""
     """SHA-256 of the description in the `robot.toml` beside it; empty: there was none."""
 
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            if not isinstance(value := getattr(self, field.name), str):
-                raise ContractError(f"model: {field.name} is {value!r}; expected a text")
-
 
 @dataclasses.dataclass(frozen=True)
 class Contract:
@@ -294,14 +289,12 @@ class Contract:
                     f"{actuator.upper}] {actuator.unit}"
                 )
             if actuator.joint and actuator.joint not in known:
-                raise ContractError(
-                    f"actuator '{actuator.name}' drives joint '{actuator.joint}'; known: {listing(known)}"
-                )
+                driven = f"'{actuator.name}' drives joint '{actuator.joint}'"
+                raise ContractError(f"actuator {driven}; known: {listing(known)}")
         for command in self.step.commands:
             if command.numbers and len(command.numbers) != command.size:
-                raise ContractError(
-                    f"command '{command.name}' has {command.size} numbers, and names {len(command.numbers)}"
-                )
+                named = len(command.numbers)
+                raise ContractError(f"command '{command.name}' has {command.size} numbers, and names {named}")
             for number in command.numbers:
                 if not number.lower <= number.upper:
                     raise ContractError(f"command '{number.name}': its range is [{number.lower}, {number.upper}]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -23,14 +24,10 @@ def _velocity_b(measured: Measurement) -> np.ndarray | None:
     return rotate_inverse(measured.orientation, measured.linvel)
 
 
+SAME = ("joint_pos", "joint_vel", "gyro", "accelerometer", "orientation", "position")
 PARTS_OF: Mapping[str, Callable[[Measurement], np.ndarray | None]] = {
-    "joint_pos": lambda measured: measured.joint_pos,
-    "joint_vel": lambda measured: measured.joint_vel,
-    "gyro": lambda measured: measured.gyro,
-    "accelerometer": lambda measured: measured.accelerometer,
-    "orientation": lambda measured: measured.orientation,
-    "position": lambda measured: measured.position,
-    "linvel_w": lambda measured: measured.linvel,
+    **{part: operator.attrgetter(part) for part in SAME},
+    "linvel_w": operator.attrgetter("linvel"),
     "linvel": _velocity_b,
 }
 """Source of a step -> the same numbers of a measurement."""
@@ -71,9 +68,8 @@ class Controller:
         Raises:
             RobotError: the robot does not measure what is needed.
         """
-        given = {source.name: reading(measured, source) for source in self._step.sources} | self._commands(
-            measured, command
-        )
+        given = {source.name: reading(measured, source) for source in self._step.sources}
+        given |= self._commands(measured, command)
         state = self._state or self._begin(measured, given)
         outputs = self._policy.step({**given, **state, **self._planned(measured, {**given, **state})})
         self._state = advance(self._step, outputs)
@@ -100,12 +96,11 @@ class Controller:
 
     def _begin(self, measured: Measurement, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         state = begin(self._step, given)
-        for one in self._step.remembered:
+        for one in (one for one in self._step.remembered if one.given):
             name = f"{STATE}{one.name}"
-            if one.given and name not in measured.readings:
+            if name not in measured.readings:
                 raise RobotError(f"'{name}' is missing before the first step: {one.given}; give it by --readings")
-            if one.given:
-                state[name] = np.asarray(measured.readings[name], np.float32)
+            state[name] = np.asarray(measured.readings[name], np.float32)
         return state
 
 

@@ -25,7 +25,7 @@ from sim2real.deployment.safety_steps import (
     part_of,
     racing,
     turned_since,
-)
+)  # fmt: skip
 from sim2real.robots.base import PARTS
 
 PERSISTENT = ("action", "rate")
@@ -51,14 +51,9 @@ class Safety:
             return state
         misses = state.misses + 1 if cycle.missed else max(0.0, state.misses - self.limits.config.forgive)
         races = state.racing + 1 if racing(self.limits, cycle.measured).any() else 0
-        encoders = _turned(self.limits, state, cycle)
-        state = dataclasses.replace(
-            _rotated(self.limits, state, cycle),
-            misses=misses,
-            racing=races,
-            readings=_reread(state, cycle),
-            encoders=encoders,
-        )
+        readings, encoders = _reread(state, cycle), _turned(self.limits, state, cycle)
+        state = _rotated(self.limits, state, cycle)
+        state = dataclasses.replace(state, misses=misses, racing=races, readings=readings, encoders=encoders)
         for name, check in CHECKS.items():
             if reason := check(self.limits, state, cycle):
                 return state.trip(name, reason)

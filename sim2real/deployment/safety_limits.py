@@ -58,17 +58,9 @@ class SafetyConfig:
 
     def __post_init__(self) -> None:
         for name in (
-            "overrun",
-            "overspeed",
-            "overspeed_cycles",
-            "effort",
-            "rate",
-            "misses",
-            "max_clipped",
-            "brake_from",
-            "turn_window",
-            "max_turn_error",
-        ):
+            "overrun", "overspeed", "overspeed_cycles", "effort", "rate", "misses", "max_clipped", "brake_from",
+            "turn_window", "max_turn_error",
+        ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise EmbodiedError(f"safety: {name}={getattr(self, name)}; expected a positive number")
         if not 0 <= self.margin < 0.5:
@@ -131,7 +123,7 @@ class Limits:
         upper[servo] = np.minimum(upper[servo], (high - margin)[driven[servo]])
         period = contract.period
         stiff, reach, way = stiffness_of(contract)
-        lead = np.where(stiff, reach + way, np.inf)
+        places = ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators]
         box = contract.workspace if config.workspace is None else config.workspace
 
         def chosen(value: float | None, default: float) -> float:
@@ -147,12 +139,10 @@ class Limits:
             stiffness=np.where(servo, contract.row("stiffness"), 0.0),
             damping=np.where(servo, contract.row("damping"), 0.0),
             effort=np.where(stiff, np.inf, config.effort * contract.row("max_effort")),
-            lead=lead,
+            lead=np.where(stiff, reach + way, np.inf),
             driven=driven,
             driver=_drivers(joints, driven),
-            axis=np.array(
-                ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators], int
-            ),
+            axis=np.array(places, int),
             joint_names=tuple(joints),
             joint_range=(low, high),
             top_speed=contract.joint_row("max_velocity"),

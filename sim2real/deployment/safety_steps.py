@@ -272,12 +272,8 @@ def effort(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.n
     servo = (limits.stiffness > 0) & np.isfinite(limits.effort)
     if not servo.any() or cycle.measured.joint_pos is None:
         return low, high
-    joint, kp, kd, most = (
-        limits.driven[servo],
-        limits.stiffness[servo],
-        limits.damping[servo],
-        limits.effort[servo],
-    )
+    rows = (limits.driven, limits.stiffness, limits.damping, limits.effort)
+    joint, kp, kd, most = (row[servo] for row in rows)
     q = cycle.measured.joint_pos[joint]
     qd = np.zeros(len(q)) if cycle.measured.joint_vel is None else cycle.measured.joint_vel[joint]
     left = below_top_speed(limits, joint, qd)

@@ -128,12 +128,7 @@ def _proposals(found: FailureMap, chosen: Sequence[int]) -> Html:
     values = found.features.values
     digits = {i: 1 + decimals(float(values[:, i].min()), float(values[:, i].max())) for i in found.telling}
     rows = (
-        (
-            number + 1,
-            row,
-            f"{100 * found.risk[row]:.0f} %",
-            *(f"{values[row, i]:.{digits[i]}f}" for i in found.telling),
-        )
+        (number + 1, row, f"{100 * found.risk[row]:.0f} %", *(f"{values[row, i]:.{digits[i]}f}" for i in found.telling))
         for number, row in enumerate(chosen)
     )
     return pages.table(("", "#start", "#risk", *(f"#{found.features.label(i)}" for i in found.telling)), rows)

@@ -98,7 +98,7 @@ class ControlGraph:
         first = first or FirstTrace.of(task, group)
         task = first.task
         known = Sources(task.model, [*dict.fromkeys([*joints, *first.joints])])
-        return _Step(task, policy, draws_of(task), known, first.fixed, limits, group).result()
+        return _Step(task, policy, known, first.fixed, limits, group).result()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ class FirstTrace:
             GraphError: something in it has no translation.
         """
         plain = nominal(task)
-        step = _Step(plain, None, draws_of(plain), Sources(plain.model), {}, None, group)
+        step = _Step(plain, None, Sources(plain.model), {}, None, group)
         used = step.closed(whole=())[0].kept
         names = step.sources.joints
         places = {int(place) for name in (JOINT_POS, JOINT_VEL) for place in used.get(name, ())}
@@ -180,19 +180,18 @@ class _Step:
         self,
         task: Task[Any],
         policy: Policy | None,
-        draws: Sequence[ResetState[Any]],
         sources: Sources,
         fixed: Mapping[str, np.ndarray],
         limits: tuple[np.ndarray, np.ndarray] | None,
         group: str,
     ) -> None:
-        self.task, self.sources, self.draws, self.group = task, sources, draws, group
+        self.task, self.sources, self.draws, self.group = task, sources, draws_of(task), group
         self.operator = task.operator or Operator()
         self.build = Builder()
-        flat, self.tree = jax.tree_util.tree_flatten_with_path(draws[0].task_state)
+        flat, self.tree = jax.tree_util.tree_flatten_with_path(self.draws[0].task_state)
         self.names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in flat]
         self.shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for _, leaf in flat]
-        columns = zip(*(jax.tree.leaves(draw.task_state) for draw in draws), strict=True)
+        columns = zip(*(jax.tree.leaves(draw.task_state) for draw in self.draws), strict=True)
         self.drawn = {
             name: [np.asarray(value) for value in column] for name, column in zip(self.names, columns, strict=True)
         }
@@ -341,11 +340,8 @@ class _Step:
     def _next(self, name: str, places: np.ndarray) -> int:
         if name == BEGUN:
             return self.build.constant(1.0)
-        if name == PREVIOUS:
-            return self.build.take(self.action, places)
-        if name == MEMORY:
-            return self.build.take(self.memory[0], places)
-        return self.build.take(self.after[name], places)
+        own = {PREVIOUS: self.action} | ({MEMORY: self.memory[0]} if self.memory else {})
+        return self.build.take((self.after | own)[name], places)
 
     def _reading(self, begin: np.ndarray) -> Measured | None:
         """Measured number that a number (draws,) of the state equals or depends on linearly; None: there is none."""
@@ -388,21 +384,16 @@ class _Step:
         ]
         remembered = [self._remembered(name, places) for name, places in kept.items()]
         sources = [source for name, source in self.sources.known.items() if name in graph.inputs]
-        self._check_measured(graph, remembered)
-        return ControlGraph(graph, tuple(sources), self.sources.joints, tuple(commands), tuple(remembered))
-
-    def _check_measured(self, graph: Graph, remembered: Sequence[Remembered]) -> None:
-        """Raise where the state begins with what no step measures."""
         missing = {part.source for one in remembered for part in one.measured} - {*graph.inputs}
         if missing:
             raise GraphError(f"{self.task}: its state begins with {listing(missing)}, which its steps do not measure")
+        return ControlGraph(graph, tuple(sources), self.sources.joints, tuple(commands), tuple(remembered))
 
     def _command(self, name: str, places: np.ndarray) -> Command:
         example = self.drawn[name][0].reshape(-1)
         some = () if len(places) == example.size else tuple(places.tolist())
-        return Command(
-            name, len(places), self.operator.commands[name], _floats(example[places]), some, self._ranges(name)
-        )
+        begin = tuple(example[places].astype(float).tolist())
+        return Command(name, len(places), self.operator.commands[name], begin, some, self._ranges(name))
 
     def _ranges(self, name: str) -> tuple[Number, ...]:
         """The numbers of a command, where the task states the range of each; none for a team."""
@@ -414,21 +405,19 @@ class _Step:
         return tuple(Number(command.name, command.unit, command.low, command.high) for command in own)
 
     def _remembered(self, name: str, places: np.ndarray) -> Remembered:
+        size = len(places)
         if name in (BEGUN, PREVIOUS, MEMORY):
-            return Remembered(name, len(places), _floats(np.zeros(len(places))))
+            return Remembered(name, size, (0.0,) * size)
         begin = [value.reshape(-1)[places].astype(float) for value in self.drawn[name]]
+        first = tuple(begin[0].tolist())
         if name in self.operator.first_commands:
-            return Remembered(name, len(places), _floats(begin[0]), given=self.operator.first_commands[name])
+            return Remembered(name, size, first, given=self.operator.first_commands[name])
         if all(np.array_equal(begin[0], other) for other in begin):
-            return Remembered(name, len(places), _floats(begin[0]))
+            return Remembered(name, size, first)
         measured = [self._reading(column) for column in np.array(begin).T]
         if None in measured:
             raise GraphError(
                 f"{self.task}: '{name}' of its state begins otherwise in every episode, and is neither a command nor "
                 "measured; if an operator gives it, name it in the `commands` of the task's `operator`"
             )
-        return Remembered(name, len(places), _floats(begin[0]), tuple(one for one in measured if one))
-
-
-def _floats(values: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+        return Remembered(name, size, first, tuple(one for one in measured if one))

@@ -301,13 +301,12 @@ def _setpoints(task: Task[Any]) -> tuple[Actuator, ...]:
     setpoints = setpoints_of(task)
     names = [text.rpartition(", ")[0] for text in setpoints]
     alone = [names.count(name) == 1 for name in names]
-    low, high = _bounds(task)
     rows = []
-    for number, text in enumerate(setpoints):
-        limits = float(low[number]), float(high[number])
-        rest = min(max(0.0, limits[0]), limits[1])
+    for number, (text, *ends) in enumerate(zip(setpoints, *_bounds(task), strict=True)):
+        low, high = map(float, ends)
+        rest = min(max(0.0, low), high)
         name = names[number] if alone[number] else text
-        rows.append(Actuator(name, text.rpartition(", ")[2], rest, 0.0, 0.0, *limits, math.inf))
+        rows.append(Actuator(name, text.rpartition(", ")[2], rest, 0.0, 0.0, low, high, math.inf))
     return tuple(rows)
 
 
@@ -340,7 +339,7 @@ def _joints(task: Task[Any], names: Sequence[str], robot: str) -> tuple[Joint, .
 
 def _home(task: Task[Any]) -> np.ndarray:
     """(nq,) the model's keyframe `home`; where it has none, the start of an episode."""
-    keys = {task.model.key(number).name: number for number in range(task.model.nkey)}
+    keys = [task.model.key(number).name for number in range(task.model.nkey)]
     return task.model.key("home").qpos if "home" in keys else np.asarray(first_draw(task).qpos)
 
 

@@ -98,8 +98,12 @@ def columns(contract: Contract) -> list[str]:
 
 def written(contract: Contract, golden: GoldenSteps) -> str:
     """`golden.csv`, to the last bit of float32."""
-    rows = np.concatenate([*golden.inputs.values(), golden.action, golden.target], 1)
-    return _table(columns(contract), rows)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(columns(contract))
+    for row in np.concatenate([*golden.inputs.values(), golden.action, golden.target], 1):
+        writer.writerow(str(value) for value in row)
+    return table.getvalue()
 
 
 def read(data: bytes, contract: Contract) -> GoldenSteps:
@@ -114,16 +118,6 @@ def difference(golden: GoldenSteps, action: np.ndarray, target: np.ndarray) -> f
     """The largest deviation from golden steps, relative to the larger of 1 and the largest number."""
     pairs = ((golden.action, action), (golden.target, target))
     return max(float((np.abs(ours - theirs) / np.maximum(1.0, np.abs(ours))).max(initial=0)) for ours, theirs in pairs)
-
-
-def _table(columns: Sequence[str], rows: np.ndarray) -> str:
-    """The text of rows (count, n)."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(str(value) for value in row)
-    return table.getvalue()
 
 
 def _rows(data: bytes, columns: Sequence[str]) -> np.ndarray:

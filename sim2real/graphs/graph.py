@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -420,25 +421,16 @@ class Builder:
             return a if full[0] else self.take(a, np.zeros(size))
         return None
 
-    def _made(
-        self,
-        op: Op,
-        size: int,
-        inputs: tuple[int, ...],
-        name: str = "",
-        *,
-        indices: Vector | None = None,
-        width: int = 1,
-        columns: int = 1,
-    ) -> int:
-        node = Node(op, size, inputs, name, None, indices, width, columns)
+    def _made(self, op: Op, size: int, inputs: tuple[int, ...], name: str = "", **own: Any) -> int:
+        node = Node(op, size, inputs, name, **own)
         given = [self.value(i) for i in inputs]
         if size == 0:
             return self.constant(np.zeros(0))
         if all(value is not None for value in given):
             with np.errstate(all="ignore"):
                 return self.constant(computed(node, [value for value in given if value is not None]))
-        key = (op, inputs, name, None if indices is None else indices.tobytes(), width, columns)
+        places = None if node.indices is None else node.indices.tobytes()
+        key = (op, inputs, name, places, node.width, node.columns)
         return self._once(key, node)
 
     def _once(self, key: object, node: Node) -> int:

@@ -36,19 +36,16 @@ def readings(model: mujoco.MjModel, qpos: Array) -> dict[str, Array]:
     found = {}
     for name in derived(model):
         number = int(model.sensor(name).id)
-        frame = _frame(model, int(model.sensor_objtype[number]), int(model.sensor_objid[number]))
+        frame = _frame(model, number)
         assert frame is not None
         body, at, turn = frame
         pos, quat = _pose(model, body, qpos, poses)
         kind = int(model.sensor_type[number])
         turned = quat_multiply(quat, turn)
-        found[name] = (
-            pos + quat_rotate(quat, at)
-            if kind == POS
-            else turned
-            if kind == QUAT
-            else quat_rotate(turned, jnp.array(AXES[kind]))
-        )
+        if kind == POS:
+            found[name] = pos + quat_rotate(quat, at)
+        else:
+            found[name] = turned if kind == QUAT else quat_rotate(turned, jnp.array(AXES[kind]))
     return found
 
 
@@ -56,13 +53,13 @@ def _is_derived(model: mujoco.MjModel, number: int) -> bool:
     kind = int(model.sensor_type[number])
     if kind not in (POS, QUAT, *AXES) or int(model.sensor_refid[number]) >= 0 or model.sensor_cutoff[number]:
         return False
-    frame = _frame(model, int(model.sensor_objtype[number]), int(model.sensor_objid[number]))
+    frame = _frame(model, number)
     return bool(model.sensor(number).name) and frame is not None and _decided(model, frame[0])
 
 
-def _frame(model: mujoco.MjModel, kind: int, number: int) -> tuple[int, Array, Array] | None:
+def _frame(model: mujoco.MjModel, sensor: int) -> tuple[int, Array, Array] | None:
     """Body, and position (3,) m and quaternion (4,) wxyz in its frame, of what a sensor is on."""
-    types = mujoco.mjtObj
+    kind, number, types = int(model.sensor_objtype[sensor]), int(model.sensor_objid[sensor]), mujoco.mjtObj
     if kind == int(types.mjOBJ_SITE):
         return int(model.site_bodyid[number]), jnp.asarray(model.site_pos[number]), jnp.asarray(model.site_quat[number])
     if kind == int(types.mjOBJ_XBODY):

@@ -134,9 +134,8 @@ def _bar(estimate: Estimate) -> Html:
     place = lambda value: width * (value - parameter.lower) / (parameter.upper - parameter.lower)  # noqa: E731
     low, high = (place(end) for end in estimate.interval)
     tick, size = place(parameter.nominal), max(high - low, 3.0)
-    mark = (
-        f'<rect x="{(low + high - size) / 2:.1f}" y="3" width="{size:.1f}" height="8" rx="1.5" fill="var(--accent)"/>'
-    )
+    begin = (low + high - size) / 2
+    mark = f'<rect x="{begin:.1f}" y="3" width="{size:.1f}" height="8" rx="1.5" fill="var(--accent)"/>'
     shapes = [
         f'<rect y="6.5" width="{width}" height="1" fill="var(--line)"/>',
         *([mark] if parameter.free else []),
@@ -148,14 +147,11 @@ def _bar(estimate: Estimate) -> Html:
 def _directions(directions: Sequence[Direction]) -> list[Html]:
     if not directions:
         return [pages.paragraph("Nothing: every combination of parameters shows in the log.")]
-    rows = (
-        (
-            ("scale, all by one factor: " if d.scale else "")
-            + " ".join(_term(n, s, i) for i, (n, s) in enumerate(zip(d.names, d.shares, strict=True))),
-            "all of it" if math.isinf(d.left) else f"{d.left:.3g} x",
-        )
-        for d in directions
-    )
+    rows = []
+    for d in directions:
+        terms = " ".join(_term(n, s, i) for i, (n, s) in enumerate(zip(d.names, d.shares, strict=True)))
+        left = "all of it" if math.isinf(d.left) else f"{d.left:.3g} x"
+        rows.append((f"{'scale, all by one factor: ' if d.scale else ''}{terms}", left))
     note = Html(
         "Combinations about which the log says less than the prior. Along them the values stay where they were; excite "
         "the robot in another way, fix a parameter, or give a value known from elsewhere (<code>--known</code>)."
@@ -170,20 +166,11 @@ def _term(name: str, share: float, index: int) -> str:
 
 
 def _errors(result: Calibration) -> Html:
-    rows = (
-        (
-            e.channel,
-            f"{e.horizon:g} s",
-            e.windows,
-            _error_unit(e.channel),
-            _number(e.before),
-            _number(e.after),
-            f"{100 * e.after / e.before:.2g} %" if e.before > 0 else "-",
-            _number(e.fitted),
-            _number(e.noise),
-        )
-        for e in result.errors
-    )
+    rows = []
+    for e in result.errors:
+        left = f"{100 * e.after / e.before:.2g} %" if e.before > 0 else "-"
+        errors = (_number(e.before), _number(e.after), left, _number(e.fitted), _number(e.noise))
+        rows.append((e.channel, f"{e.horizon:g} s", e.windows, _error_unit(e.channel), *errors))
     columns = ("channel", "#horizon", "#windows", "unit", "#nominal", "#calibrated", "#left", "#start fitted", "#noise")
     return pages.table(columns, rows)
 

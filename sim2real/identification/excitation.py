@@ -19,7 +19,7 @@ from sim2real.contract.contract import UNSTATED_SPEED
 from sim2real.contract.limits import CLEARANCE, Limits, hung_up, limits_of, need_joints
 from sim2real.contract.model_files import is_file
 from sim2real.identification.excitation_signals import Order, Waveform, motion
-from sim2real.logs.log import Channel, Log
+from sim2real.logs.log import UNITS, Channel, Log
 
 SHARE = 0.8  # of a motor's speed and torque, our choice: the rest is for what the model does not know
 EDGE = 0.05  # of a joint's range that is left free at either end
@@ -96,15 +96,8 @@ def excite(config: ExcitationConfig) -> Excitation:
     amplitude = np.minimum(room, config.amplitude)
     speed = SHARE * np.where(np.isfinite(limits.speed), limits.speed, UNSTATED_SPEED)
     length = config.seconds * (joints if config.order is Order.EACH else 1)
-    count = round(length * config.rate)
-    played = motion(
-        config.waveform,
-        np.arange(count) / config.rate,
-        joints,
-        (config.low, config.high),
-        config.order,
-        config.ramp,
-    )
+    time = np.arange(round(length * config.rate)) / config.rate
+    played = motion(config.waveform, time, joints, (config.low, config.high), config.order, config.ramp)
     stage = Stage(limits, centre, config.rate)
     pause = np.zeros((round(config.rest * config.rate), joints))
     for _ in range(TRIES):
@@ -228,13 +221,9 @@ def _described(
         "damping": " ".join(f"{value:g}" for value in limits.damping),
     }
     # A row of the trial is the end of the time for which its command held.
-    measured = {
-        "joint_pos": (trial.pos, "rad"),
-        "joint_vel": (trial.vel, "rad/s"),
-        "joint_torque": (trial.torque, "N m"),
-    }
+    measured = {"joint_pos": trial.pos, "joint_vel": trial.vel, "joint_torque": trial.torque}
     expected = {
-        name: Channel(time + 1 / config.rate, values, limits.names, unit) for name, (values, unit) in measured.items()
+        name: Channel(time + 1 / config.rate, values, limits.names, UNITS[name]) for name, values in measured.items()
     }
     log = Log({"command": Channel(time, command, limits.names, "rad")}, metadata)
     return Excitation(limits, centre, log, Log(expected, metadata), trial.clearance)

@@ -139,26 +139,12 @@ COMMANDS = (
 """Parameters of the command channel of any robot."""
 
 
-def _body(spec: mujoco.MjSpec, name: str) -> Any:
-    return _named(spec.body, "body", name, (body.name for body in spec.bodies))
-
-
-def _joint(spec: mujoco.MjSpec, name: str) -> Any:
-    return _named(spec.joint, "joint", name, (joint.name for joint in spec.joints))
-
-
-def _actuator(spec: mujoco.MjSpec, name: str) -> Any:
-    return _named(spec.actuator, "actuator", name, (actuator.name for actuator in spec.actuators))
-
-
-def _site(spec: mujoco.MjSpec, name: str) -> Any:
-    return _named(spec.site, "site", name, (site.name for site in spec.sites))
-
-
-def _named(find: Callable[[str], Any], kind: str, name: str, known: Iterable[str]) -> Any:
-    found = find(name)
+def _named(spec: mujoco.MjSpec, kind: str, name: str) -> Any:
+    """The body, joint, actuator or site of this name."""
+    found = getattr(spec, kind)(name)
     if found is None:
-        raise UnknownNameError(kind, name, [other for other in known if other])
+        known = spec.bodies if kind == "body" else getattr(spec, f"{kind}s")
+        raise UnknownNameError(kind, name, [other.name for other in known if other.name])
     return found
 
 
@@ -191,27 +177,17 @@ def state_inertia(spec: mujoco.MjSpec, names: Iterable[str]) -> None:
 
 
 def _set_mass(spec: mujoco.MjSpec, name: str, value: float) -> None:
-    body = _body(spec, name)
+    body = _named(spec, "body", name)
     _require_inertia(body)
     _scale_inertia(body, value / body.mass)
     body.mass = value
-
-
-def _set_com(axis: int) -> Callable[[mujoco.MjSpec, str, float], None]:
-    def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
-        body = _body(spec, name)
-        pos = np.array(body.ipos, float)
-        pos[axis] = value
-        body.ipos = pos
-
-    return apply
 
 
 def _add_payload(spec: mujoco.MjSpec, name: str, value: float) -> None:
     """Add a point mass at a site to the mass, centre of mass and inertia of the site's body."""
     if not value:
         return
-    site = _site(spec, name)
+    site = _named(spec, "site", name)
     body, place = site.parent, np.asarray(site.pos, float)
     _require_inertia(body)
     mass, centre = body.mass, np.array(body.ipos, float)
@@ -237,14 +213,11 @@ def inertia_of(body: Any) -> np.ndarray:
     return turn @ np.diag(np.asarray(body.inertia)) @ turn.T
 
 
-def _set_friction_time(spec: mujoco.MjSpec, name: str, value: float) -> None:
-    joint = _joint(spec, name)
-    joint.solref_friction = [value, *np.ravel(joint.solref_friction)[1:]]
-
-
 def _set_joint(field: str) -> Callable[[mujoco.MjSpec, str, float], None]:
+    """Write a number, or the first of several."""
+
     def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
-        joint = _joint(spec, name)
+        joint = _named(spec, "joint", name)
         # Damping is a polynomial of the speed's magnitude; its first coefficient is the viscous one.
         vector = np.ndim(getattr(joint, field)) > 0
         setattr(joint, field, [value, *np.ravel(getattr(joint, field))[1:]] if vector else value)
@@ -252,39 +225,39 @@ def _set_joint(field: str) -> Callable[[mujoco.MjSpec, str, float], None]:
     return apply
 
 
-def _set_gain(rows: Sequence[tuple[str, int, float]]) -> Callable[[mujoco.MjSpec, str, float], None]:
-    """Write `sign * value` into entries of the gain and the bias."""
+def _set_entries(kind: str, *rows: tuple[str, int, float]) -> Callable[[mujoco.MjSpec, str, float], None]:
+    """Write `sign * value` into entries of a body's or an actuator's fields."""
 
     def apply(spec: mujoco.MjSpec, name: str, value: float) -> None:
-        actuator = _actuator(spec, name)
+        part = _named(spec, kind, name)
         for field, index, sign in rows:
-            numbers = np.array(getattr(actuator, field), float)
+            numbers = np.array(getattr(part, field), float)
             numbers[index] = sign * value
-            setattr(actuator, field, numbers)
+            setattr(part, field, numbers)
 
     return apply
 
 
 def _scale_actuator(spec: mujoco.MjSpec, name: str, value: float) -> None:
-    actuator = _actuator(spec, name)
+    actuator = _named(spec, "actuator", name)
     for field in ("gainprm", "biasprm"):
         setattr(actuator, field, np.array(getattr(actuator, field), float) * value)
 
 
 APPLY: Mapping[Kind, Callable[[mujoco.MjSpec, str, float], None]] = {
     Kind.MASS: _set_mass,
-    Kind.INERTIA: lambda spec, name, value: _scale_inertia(_body(spec, name), value),
-    Kind.COM_X: _set_com(0),
-    Kind.COM_Y: _set_com(1),
-    Kind.COM_Z: _set_com(2),
+    Kind.INERTIA: lambda spec, name, value: _scale_inertia(_named(spec, "body", name), value),
+    Kind.COM_X: _set_entries("body", ("ipos", 0, 1.0)),
+    Kind.COM_Y: _set_entries("body", ("ipos", 1, 1.0)),
+    Kind.COM_Z: _set_entries("body", ("ipos", 2, 1.0)),
     Kind.PAYLOAD: _add_payload,
     Kind.FRICTION: _set_joint("frictionloss"),
-    Kind.FRICTION_TIME: _set_friction_time,
+    Kind.FRICTION_TIME: _set_joint("solref_friction"),
     Kind.DAMPING: _set_joint("damping"),
     Kind.ARMATURE: _set_joint("armature"),
     Kind.STRENGTH: _scale_actuator,
-    Kind.STIFFNESS: _set_gain((("gainprm", 0, 1.0), ("biasprm", 1, -1.0))),
-    Kind.SERVO_DAMPING: _set_gain((("biasprm", 2, -1.0),)),
+    Kind.STIFFNESS: _set_entries("actuator", ("gainprm", 0, 1.0), ("biasprm", 1, -1.0)),
+    Kind.SERVO_DAMPING: _set_entries("actuator", ("biasprm", 2, -1.0)),
 }
 """Setters of values in a model. Other kinds act outside of it: `delay`, `loss`, `encoder_bias`, all of a drone's."""
 INERTIAL = (Kind.MASS, Kind.INERTIA, Kind.COM_X, Kind.COM_Y, Kind.COM_Z)
@@ -348,10 +321,8 @@ def choose(
         for pattern, value in known.items():
             if fnmatch.fnmatchcase(parameter.name, pattern):
                 if not (math.isfinite(value) and parameter.lower <= value <= parameter.upper):
-                    raise CalibrationError(
-                        f"'{parameter.name}' = {value:g} {parameter.unit} is outside [{parameter.lower:g}, "
-                        f"{parameter.upper:g}]"
-                    )
+                    bounds = f"[{parameter.lower:g}, {parameter.upper:g}]"
+                    raise CalibrationError(f"'{parameter.name}' = {value:g} {parameter.unit} is outside {bounds}")
                 parameter = dataclasses.replace(parameter, nominal=value, free=False, known=True)
         chosen.append(parameter)
     if not any(parameter.free for parameter in chosen):

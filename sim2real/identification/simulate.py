@@ -163,10 +163,8 @@ def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
     begin = main[np.minimum(np.searchsorted(main, grid), len(main) - 1)]
     if not len(begin):
         raise CalibrationError(f"the log's common part lasts {last - first:.2f} s; a window needs {horizon:g} s")
-    samples = tuple(
-        _samples(channel, output, begin, horizon, twin.timestep)
-        for channel, output in zip(channels, twin.outputs, strict=True)
-    )
+    pairs = zip(channels, twin.outputs, strict=True)
+    samples = tuple(_samples(channel, output, begin, horizon, twin.timestep) for channel, output in pairs)
     steps = int(np.ceil(horizon / twin.timestep)) + 1
     return Windows(begin, steps, twin.timestep, samples, command)
 
@@ -239,10 +237,8 @@ def residuals(twin: Twin, values: np.ndarray, starts: np.ndarray, windows: Windo
 
     What diverged counts as `DIVERGED`.
     """
-    parts = []
-    for output, track, samples in zip(
-        twin.outputs, twin.simulate(values, starts, windows), windows.samples, strict=True
-    ):
+    parts, tracks = [], twin.simulate(values, starts, windows)
+    for output, track, samples in zip(twin.outputs, tracks, windows.samples, strict=True):
         track = np.where(np.isfinite(track), track, np.nan)
         rows = np.arange(len(windows))[:, None]
         low, high = track[:, rows, samples.step], track[:, rows, samples.step + 1]

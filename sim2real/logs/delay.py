@@ -213,9 +213,8 @@ def clock(source: Channel, response: Channel, window: float = 5.0, max_delay: fl
             shifts.append(found.seconds)
             errors.append(max(found.stderr, 1e-6))
     if len(middles) < 3:
-        raise LogError(
-            f"{len(middles)} windows of {window} s show the same motion in both channels; expected 3 or more"
-        )
+        found_in = f"{len(middles)} windows of {window} s"
+        raise LogError(f"{found_in} show the same motion in both channels; expected 3 or more")
     basis, weight = np.stack([np.ones(len(middles)), middles], 1), 1 / np.array(errors)
     inverse = np.linalg.inv((basis * weight[:, None] ** 2).T @ basis)
     line = inverse @ (basis * weight[:, None] ** 2).T @ np.array(shifts)

@@ -130,9 +130,8 @@ class _Stream:
 
     def register(self, name: str, names: tuple[str, ...], unit: str) -> tuple[int, tuple[str, ...]]:
         if TIME in names or len(set(names)) < len(names):
-            raise LogError(
-                f"channel '{name}' has columns {listing(names)}; expected distinct names other than '{TIME}'"
-            )
+            given = f"channel '{name}' has columns {listing(names)}"
+            raise LogError(f"{given}; expected distinct names other than '{TIME}'")
         fields = {TIME: {"type": "number", "description": "s since the log's epoch"}}
         fields |= {column: {"type": "number", "description": unit} for column in names}
         schema = {"title": name, "type": "object", "properties": fields, "required": [TIME, *names]}

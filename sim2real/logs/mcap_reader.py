@@ -219,6 +219,5 @@ def package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise LogError(
-            f'MCAP files need the package {name.partition(".")[0]}; pip install "embodied-sim[sim2real]"'
-        ) from None
+        needed = name.partition(".")[0]
+        raise LogError(f'MCAP files need the package {needed}; pip install "embodied-sim[sim2real]"') from None

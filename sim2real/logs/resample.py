@@ -32,12 +32,8 @@ class Interpolation(StrEnum):
     """On the shortest turn between them: orientations, wxyz."""
 
 
-KINDS = {
-    "command": Interpolation.HOLD,
-    "action": Interpolation.HOLD,
-    "observation": Interpolation.HOLD,
-    "orientation": Interpolation.SLERP,
-}
+HELD = dict.fromkeys(("command", "action", "observation"), Interpolation.HOLD)
+KINDS = {**HELD, "orientation": Interpolation.SLERP}
 """Name of a channel -> its interpolation; all others are linear."""
 
 
@@ -123,9 +119,8 @@ def _slerp(channel: Channel, before: np.ndarray, after: np.ndarray, share: np.nd
         low, high = unit[before], unit[after]
         high = np.where((low * high).sum(1, keepdims=True) < 0, -high, high)
         # The half angle from the chords, which stays exact where the arc cosine does not.
-        angle = 2 * np.arctan2(
-            np.linalg.norm(high - low, axis=1, keepdims=True), np.linalg.norm(high + low, axis=1, keepdims=True)
-        )
+        apart, along = (np.linalg.norm(chord, axis=1, keepdims=True) for chord in (high - low, high + low))
+        angle = 2 * np.arctan2(apart, along)
         small = angle < 1e-6
         sine = np.where(small, 1.0, np.sin(angle))
         weight_low = np.where(small, 1 - share, np.sin((1 - share) * angle) / sine)

@@ -7,6 +7,7 @@ time is fitted to each joint. Friction, saturation and loads are no part of that
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -70,15 +71,11 @@ def _servo(command: Channel, measured: Channel, name: str, max_delay: float) -> 
 
     fit = _Fit.of(command, measured, name, max_delay)
 
+    bounds = (EARLIEST * max_delay, np.log(1.0), np.log(0.05)), (max_delay, np.log(1000.0), np.log(20.0))
+    options: dict[str, Any] = {"bounds": bounds, "x_scale": (0.01, 0.3, 0.3), "xtol": 1e-10}
+
     def improved(guess: np.ndarray, evaluations: int) -> OptimizeResult:
-        return least_squares(
-            lambda p: fit.residual(p)[0],
-            guess,
-            bounds=((EARLIEST * max_delay, np.log(1.0), np.log(0.05)), (max_delay, np.log(1000.0), np.log(20.0))),
-            x_scale=(0.01, 0.3, 0.3),
-            xtol=1e-10,
-            max_nfev=evaluations,
-        )
+        return least_squares(lambda p: fit.residual(p)[0], guess, max_nfev=evaluations, **options)
 
     guesses = [np.array([0.3 * max_delay, np.log(frequency), 0.0]) for frequency in STARTS]
     begun = min((improved(guess, 8) for guess in guesses), key=lambda result: result.cost)
@@ -88,9 +85,8 @@ def _servo(command: Channel, measured: Channel, name: str, max_delay: float) -> 
     explained = 1 - float(residual @ residual / spread)
     delay, log_frequency, log_damping = best.x
     stderr = _stderr(best.jac, residual, fit.times)
-    return Servo(
-        name, Delay(delay, stderr, explained), float(np.exp(log_frequency)), float(np.exp(log_damping)), gain, offset
-    )
+    frequency, damping = float(np.exp(log_frequency)), float(np.exp(log_damping))
+    return Servo(name, Delay(delay, stderr, explained), frequency, damping, gain, offset)
 
 
 def _stderr(jacobian: np.ndarray, residual: np.ndarray, times: np.ndarray) -> float:

@@ -149,9 +149,8 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
     if twice := [name for name, count in Counter(header).items() if count > 1]:
         raise LogError(f"'{path}' has two columns {listing(map(repr, twice))}")
     if bad := [name for name in header if name != TIME and not all(name.partition(".")[::2])]:
-        raise LogError(
-            f"'{path}' has columns {listing(map(repr, bad))}; expected 'channel.column', as 'joint_pos.FR_hip'"
-        )
+        given = f"'{path}' has columns {listing(map(repr, bad))}"
+        raise LogError(f"{given}; expected 'channel.column', as 'joint_pos.FR_hip'")
 
 
 def _cells(path: Path, header: Sequence[str], rows: Iterable[list[str]]) -> tuple[np.ndarray, np.ndarray]:
@@ -170,9 +169,8 @@ def _cells(path: Path, header: Sequence[str], rows: Iterable[list[str]]) -> tupl
             empty.append([not cell for cell in row])
         except ValueError:
             name, cell = next((name, cell) for name, cell in zip(header, row, strict=True) if not _is_number(cell))
-            raise LogError(
-                f"'{path}', row {number}, column '{name}' holds {cell!r:.40}; expected a number{_time_hint(name)}"
-            ) from None
+            place = f"'{path}', row {number}, column '{name}'"
+            raise LogError(f"{place} holds {cell!r:.40}; expected a number{_time_hint(name)}") from None
     shape = (-1, len(header))
     return np.array(numbers, float).reshape(shape), np.array(empty, bool).reshape(shape)
 
@@ -196,12 +194,9 @@ def _parquet_notes(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
 
 
 def _log(
-    path: Path,
-    header: Sequence[str],
-    cells: tuple[np.ndarray, np.ndarray],
-    notes: Mapping[str, str],
+    path: Path, header: Sequence[str], cells: tuple[np.ndarray, np.ndarray], notes: Mapping[str, str],
     first_row: int = 2,
-) -> Log:
+) -> Log:  # fmt: skip
     values, empty = cells
     time = values[:, header.index(TIME)]
     groups: dict[str, list[int]] = {}

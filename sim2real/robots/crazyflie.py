@@ -64,9 +64,8 @@ class CrazyflieOptions:
 
     def __post_init__(self) -> None:
         if not self.hz >= 10:
-            raise EmbodiedError(
-                f"--hz {self.hz}; expected at least 10: after 0.5 s without a setpoint the firmware acts"
-            )
+            why = "after 0.5 s without a setpoint the firmware acts"
+            raise EmbodiedError(f"--hz {self.hz}; expected at least 10: {why}")
         if not (self.height > 0 and self.speed > 0 and self.log_ms >= 10):
             raise EmbodiedError(
                 f"--height {self.height}, --speed {self.speed}: expected positive; --log-ms {self.log_ms}: at least 10"
@@ -89,12 +88,10 @@ def setpoints(contract: Contract, options: CrazyflieOptions, begin: np.ndarray) 
     actuators = []
     for axis, (low, high), place in zip("xyz", contract.workspace, stance, strict=True):
         if not low <= place <= high:
-            raise RobotError(
-                f"the drone would take off to {axis}={place:.2f} m; the policy's workspace: {low} to {high}"
-            )
-        # The setpoints of `Setpoints` move at half of this, so that they catch up with where they should be.
-        rate = 2 * options.speed
-        actuators.append(Actuator(axis, "m", float(place), 0.0, 0.0, low, high, rate))
+            space = f"{low} to {high}"
+            raise RobotError(f"the drone would take off to {axis}={place:.2f} m; the policy's workspace: {space}")
+        # The setpoints of `Setpoints` move at half of the rate, so that they catch up with where they should be.
+        actuators.append(Actuator(axis, "m", float(place), 0.0, 0.0, low, high, max_rate=2 * options.speed))
     (x, y, (_, top)) = contract.workspace
     return dataclasses.replace(
         contract,
@@ -133,10 +130,6 @@ class Setpoints:
         way = np.clip(command, self.contract.row("lower"), self.contract.row("upper")) - self._aim
         self._aim = self._aim + way * min(1.0, self._way / max(float(np.linalg.norm(way)), 1e-9))
         return {"observation": command, "action": np.zeros(3), "target": self._aim}
-
-
-def connect(contract: Contract, options: CrazyflieOptions) -> Crazyflie:
-    return Crazyflie(contract, options)
 
 
 class Crazyflie(Robot):

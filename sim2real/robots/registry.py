@@ -38,12 +38,12 @@ ROBOTS: Mapping[str, RobotEntry] = {
     "udp": RobotEntry(
         "any robot behind a bridge that speaks docs/udp.md",
         "sim2real.robots.udp:UdpOptions",
-        "sim2real.robots.udp:connect",
+        "sim2real.robots.udp:Udp",
     ),
     "crazyflie": RobotEntry(
         "a Crazyflie by radio, with the policy on board (cflib)",
         "sim2real.robots.crazyflie:CrazyflieOptions",
-        "sim2real.robots.crazyflie:connect",
+        "sim2real.robots.crazyflie:Crazyflie",
     ),
     "lerobot": RobotEntry(
         "an object with LeRobot's Robot interface",

@@ -55,10 +55,6 @@ class UdpOptions:
         return host, int(port)
 
 
-def connect(contract: Contract, options: UdpOptions) -> Udp:
-    return Udp(contract, options)
-
-
 class Udp(Robot):
     """The host's side. Not for several threads."""
 

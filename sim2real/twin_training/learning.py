@@ -15,7 +15,7 @@ from embodied.env.env import Env
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import flatten, unflatten
 from policies.data.demonstrations import load as load_demonstrations
-from policies.data.replay_buffer import Transitions, combined
+from policies.data.replay_buffer import combined
 from policies.networks.config import relu_network
 from policies.off_policy.critics import PolicyValue
 from policies.off_policy.learner import OffPolicyLearner
@@ -140,7 +140,7 @@ def learner_on_target(
     read = [
         load_demonstrations(path, learner.groups.spec, learner.action_size, learner.device) for path in demonstrations
     ]
-    learner.add_demonstrations(joined(read))
+    learner.add_demonstrations(combined(read, torch.cat))  # (T, 1, ...) each, one after another
     return trainer
 
 
@@ -154,11 +154,6 @@ def opened(learner: OffPolicyLearner, stored: dict[str, Any], carried: int) -> N
     )  # fmt: skip
     twins.load_state(whole)
     learner.replay.open_with(twins.newest(carried // columns))
-
-
-def joined(parts: list[Transitions]) -> Transitions:
-    """Steps of one environment, (T, 1, ...), one after another."""
-    return combined(parts, torch.cat)
 
 
 def train_on_target(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +82,22 @@ class Plan:
             "page": self.out / "map.html",
         }
 
+    @property
+    def nominal(self) -> Task[Any]:
+        """The task as it is by default."""
+        kind = join_content()[self.task].load()
+        return kind(kind.config_type())
+
     @functools.cached_property
     def regions(self) -> Split:
         """Initial states in the demonstrated region, and others."""
-        entry = join_content()[self.task]
-        return split(entry.load()(entry.load().config_type()), self.region, self.seed + EVALUATION_SEED, REGION_STATES)
+        return split(self.nominal, self.region, self.seed + EVALUATION_SEED, REGION_STATES)
 
     def target(self, num_envs: int, seed: int, starts: InitialStateBuffer | None = None, share: float = 1.0) -> Env:
         """The target, a share of its episodes beginning at `starts`."""
-        hide: Callable[[Task[Any]], Task[Any]] = lambda task: HiddenTask(task, self.hidden)  # noqa: E731
-        return self._made(self.target_engine, num_envs, seed, starts, share, (hide,))
+        begin = [] if starts is None else [lambda task: InitialStates(task, starts, share)]
+        hide = lambda task: HiddenTask(task, self.hidden)  # noqa: E731
+        return make(self.task, num_envs, self.target_engine, seed, wrappers=(*begin, self.shortened, hide))
 
     def evaluation(self, num_envs: int, seed: int) -> Evaluated:
         """The target for evaluations, from initial states about half of which lie in the region."""
@@ -100,21 +106,12 @@ class Plan:
 
     def twin(self, num_envs: int, seed: int) -> Env:
         """The twin."""
-        return self._made(self.twin_engine, num_envs, seed, None, 1.0, (), calibration=self.calibration)
+        short, known = (self.shortened,), self.calibration
+        return make(self.task, num_envs, self.twin_engine, seed, wrappers=short, calibration=known)
 
-    def _made(
-        self,
-        engine: str,
-        num_envs: int,
-        seed: int,
-        starts: InitialStateBuffer | None,
-        share: float,
-        wrappers: Sequence[Callable[[Task[Any]], Task[Any]]],
-        **options: Any,
-    ) -> Env:
-        begin = [] if starts is None else [lambda task: InitialStates(task, starts, share)]
-        short = lambda task: ShortEpisodes(task, self.episode_seconds)  # noqa: E731
-        return make(self.task, num_envs, engine, seed, wrappers=(*begin, short, *wrappers), **options)
+    def shortened(self, task: Task[Any]) -> Task[Any]:
+        """The task with episodes of `episode_seconds`."""
+        return ShortEpisodes(task, self.episode_seconds)
 
     def twins_policy(self, env: Env) -> PolicyFunction:
         """The policy that was trained in the twin."""
@@ -159,7 +156,7 @@ def map_failures(plan: Plan, on_episode: Callable[[int], None]) -> None:
     chosen = proposals(found, plan.helped)
     # Where the twin's policy fails nowhere, a person helps anywhere.
     rows = np.array(chosen if chosen else np.arange(min(plan.helped, plan.swept)))
-    own = _reset_states_of(plan, env.seed)
+    own = first_reset_states(plan.nominal, env.seed, plan.swept)  # without what a calibration adds
     save_initial_states(plan.path["initial_states"], InitialStateBuffer(own, resampling_weights(found.risk)))
     document = {"episodes": plan.swept, "failed": int(failed.sum()), "chosen": [int(row) for row in rows],
                 "telling": [found.features.names[i] for i in found.telling]}  # fmt: skip
@@ -169,12 +166,6 @@ def map_failures(plan: Plan, on_episode: Callable[[int], None]) -> None:
     target = plan.target(len(rows), plan.seed + 1, helpful)
     recording = record_actor(target, Demonstrator(load_policy("expert", target)), len(rows), failures=True)
     save_demonstrations(plan.path["helped"], recording.steps, recording.source)
-
-
-def _reset_states_of(plan: Plan, seed: int) -> Any:
-    """The sweep's reset states as the task itself draws them, without what a calibration adds."""
-    entry = join_content()[plan.task]
-    return first_reset_states(entry.load()(entry.load().config_type()), seed, plan.swept)
 
 
 def synthesise(plan: Plan, on_episode: Callable[[int], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +13,17 @@ from embodied.core.hooks import Timing
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, World
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import Bound, Bounded
 from sim2real.robots.simulation.mismatch import ModelMismatch
+
+STEPS = Bound("0 control steps or more", lambda steps: steps >= 0)
 
 
 @dataclasses.dataclass(frozen=True)
-class HiddenParameters:
+class HiddenParameters(Bounded):
     """Differences of a target from the model, unknown to the twin."""
 
-    latency: int = 1
+    latency: Annotated[int, STEPS] = 1
     """Control steps by which actions are late."""
     motor_strength: float = 0.8
     """Factor on stiffness and damping of servos, and on the gripper's force."""
@@ -30,10 +33,6 @@ class HiddenParameters:
     """Factor on the damping of every joint, the robot's and others'."""
     mass: float = 1.2
     """Factor on the mass of every body."""
-
-    def __post_init__(self) -> None:
-        if self.latency < 0:
-            raise EmbodiedError(f"latency={self.latency}; expected 0 control steps or more")
 
     @property
     def mismatch(self) -> ModelMismatch:

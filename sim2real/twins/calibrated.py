@@ -22,7 +22,7 @@ from embodied.core.randomization import Distribution, Range, Term
 from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState
 from embodied.errors import listing
-from sim2real.identification.calibration import Calibration, load
+from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.twins import crazyflie
@@ -30,11 +30,6 @@ from tasks.locomotion.legged import LeggedTask
 from tasks.manipulation.common.tabletop import Tabletop
 from tasks.manipulation.track_pose import PANDA, TrackPose
 from tasks.swarm.single.hover import Hover
-
-
-def from_file(task: Task[Any], path: Path, width: float = 1.0) -> Task[Any]:
-    """`calibrated`, by the folder or the file that `sim2real.calibrate` wrote."""
-    return calibrated(task, load(path), width)
 
 
 def calibrated(task: Task[Any], calibration: Calibration, width: float = 1.0) -> Calibrated:
@@ -69,9 +64,8 @@ class Calibrated(TaskWrapper[Any]):
     def __init__(self, task: Task[Any], calibration: Calibration, width: float) -> None:
         super().__init__(task)
         if self.robot_name != calibration.robot:
-            raise CalibrationError(
-                f"the calibration is of a {calibration.robot}; {task.unwrapped} has a {self.robot_name}"
-            )
+            own = self.robot_name
+            raise CalibrationError(f"the calibration is of a {calibration.robot}; {task.unwrapped} has a {own}")
         delay = calibration.of(Kind.DELAY).get("", 0.0)
         if delay > self.longest_delay:
             raise CalibrationError(

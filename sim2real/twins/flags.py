@@ -30,10 +30,11 @@ class Calibration(Wrapper):
     factor. Logs of real robots deserve more than 1: no model has their structure. 0: always the estimate itself."""
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
-        from sim2real.twins.calibrated import from_file
+        from sim2real.identification.calibration import load
+        from sim2real.twins.calibrated import calibrated
 
         assert self.calibration is not None
-        return from_file(task, self.calibration, self.calibration_width)
+        return calibrated(task, load(self.calibration), self.calibration_width)
 
     def keep(self, folder: Path) -> None:
         if self.calibration is not None:

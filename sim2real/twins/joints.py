@@ -161,15 +161,11 @@ def prepared(
     for name in joints:
         joint = spec.joint(name)
         joint.actgravcomp = gravity_compensated
-        if torque is Torque.MOTOR:
-            spec.add_sensor(
-                name=name, type=mujoco.mjtSensor.mjSENS_JOINTACTFRC, objtype=mujoco.mjtObj.mjOBJ_JOINT, objname=name
-            )
-        else:
-            site = joint.parent.add_site(name=f"{name}_gear", pos=joint.pos, quat=_onto_z(np.asarray(joint.axis)))
-            spec.add_sensor(
-                name=name, type=mujoco.mjtSensor.mjSENS_TORQUE, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=site.name
-            )
+        kind, place, at = mujoco.mjtSensor.mjSENS_JOINTACTFRC, mujoco.mjtObj.mjOBJ_JOINT, name
+        if torque is Torque.LINK:
+            kind, place, at = mujoco.mjtSensor.mjSENS_TORQUE, mujoco.mjtObj.mjOBJ_SITE, f"{name}_gear"
+            joint.parent.add_site(name=at, pos=joint.pos, quat=_onto_z(np.asarray(joint.axis)))
+        spec.add_sensor(name=name, type=kind, objtype=place, objname=at)
     spec.option.timestep = timestep
     spec.option.tolerance = TOLERANCE
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4

@@ -94,13 +94,12 @@ def twin(name: str, log: Log, groups: Groups | None = None) -> JointTwin:
     _leave_out(spec, robot.trunk, joints)
     if not ours:
         _order_servos(spec, joints)
-    outputs = [Output("joint_pos", joints, ENCODER)]
-    if "joint_vel" in log:
-        outputs.append(Output("joint_vel", joints, SPEED))
+    accuracies = {"joint_pos": ENCODER, "joint_vel": SPEED}
+    outputs = tuple(Output(channel, joints, accuracy) for channel, accuracy in accuracies.items() if channel in log)
     mine = [joint for joint in robot.joints if joint.name in joints]
     of_groups = parameters(spec.compile(), mine, grouped(robot, mine, groups or (APART if ours else BY_PLACE)), joints)
     unknowns = (*of_groups, *(payloads(robot, joints) if ours else ()), *COMMANDS)
-    return JointTwin(robot.file.stem, spec, joints, unknowns, tuple(outputs), TIMESTEP)
+    return JointTwin(robot.file.stem, spec, joints, unknowns, outputs, TIMESTEP)
 
 
 def _leave_out(spec: mujoco.MjSpec, trunk: str, joints: Sequence[str]) -> None:
@@ -237,19 +236,10 @@ def parameters(
         most = 4 * friction or MOST_FRICTION * servo.effort
         yield Parameter(Kind.FRICTION, group.name, friction, 0.0, most, believed, "N m", shared=several)
         scale = max(servo.kv, damping, FRICTION * servo.effort if not servo.kv else 0.0)
-        yield Parameter(
-            Kind.DAMPING,
-            group.name,
-            damping,
-            0.0,
-            damping + MOST_DAMPING * scale,
-            DAMPING * scale,
-            "N m s/rad",
-            shared=several,
-        )
-        yield Parameter(
-            Kind.ARMATURE, group.name, armature, armature / 10, 4 * armature, armature, "kg m^2", shared=several
-        )
+        most, believed = damping + MOST_DAMPING * scale, DAMPING * scale
+        yield Parameter(Kind.DAMPING, group.name, damping, 0.0, most, believed, "N m s/rad", shared=several)
+        least, most = armature / 10, 4 * armature
+        yield Parameter(Kind.ARMATURE, group.name, armature, least, most, armature, "kg m^2", shared=several)
         yield from _masses(model, group)
         yield Parameter(Kind.STRENGTH, group.name, 1.0, 0.5, 1.5, 0.15, free=False, shared=several)
     for joint in order:

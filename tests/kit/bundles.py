@@ -12,14 +12,19 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from embodied.storage import checkpoints
+from embodied.storage.configs import to_json
 from embodied.storage.files import seal
+from embodied.storage.runs import Run
 from policies.networks.build import make_actor
 from policies.networks.mlp import MLP, Activation, NetworkConfig
 from policies.policy import NormalizedActor, Policy
+from policies.training.loading import PREFIX
 from sim2real import export
 from sim2real.bundles.bundle import Bundle
 from sim2real.bundles.contents import contents
@@ -125,6 +130,15 @@ def small_export(out: Path, policy: Policy | None = None, contract: Contract | N
     policy = policy or small_policy()
     made = small_described(policy, contract)
     return export.finished(out, *contents(made, policy), made.contract)
+
+
+def stored_run(folder: Path, name: str, config: Any, policy: Policy) -> Run:
+    """A run of one checkpoint."""
+    run = Run.create(folder / "runs", name, {"config": to_json(config)})
+    meta, tensors = policy.to_tensors()
+    tensors = {PREFIX + part: tensor for part, tensor in tensors.items()}
+    checkpoints.save(run.checkpoints, 1000, tensors, {"policy": meta, "task": name})
+    return run
 
 
 def target_of(contract: Contract, action: np.ndarray) -> np.ndarray:

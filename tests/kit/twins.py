@@ -7,7 +7,8 @@ import numpy as np
 from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import Kind, Parameter
 from sim2real.identification.simulate import Output
-from sim2real.logs.log import Channel, Log
+from sim2real.logs.log import WXYZ, XYZ, Channel, Log
+from sim2real.twins import crazyflie
 
 TRUTH = np.array([3.0, 2.0, 0.0, 0.011])  # 1/s, -, -, s
 NOISE = 0.02
@@ -58,6 +59,13 @@ class Toy:
         for step in range(windows.steps):
             track[..., step + 1] = decay * track[..., step] + gain * command[..., step]
         return (track[..., None],)
+
+
+def drone() -> crazyflie.DroneTwin:
+    """The nominal twin of a Crazyflie that is sent speeds of its rotors."""
+    names = {"command": crazyflie.ROTORS, "orientation": WXYZ, **dict.fromkeys(("position", "linvel", "gyro"), XYZ)}
+    silent = {name: Channel(np.arange(2.0), np.zeros((2, len(n))), n, "rpm") for name, n in names.items()}
+    return crazyflie.twin(Log(silent))
 
 
 def log_of(

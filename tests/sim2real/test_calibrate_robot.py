@@ -55,13 +55,11 @@ def strange_quadruped(tmp_path: Path) -> Path:
 
 
 def test_a_joint_of_a_strangers_robot_is_recovered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    strange_arm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`tests/journeys/test_log_to_twin.py` has an arm of three, excited as we excite it, of which nothing is fixed."""
     monkeypatch.setattr("sim2real.checks.robot.TIMED", 0)  # a second guess at the delay: half of the time
-    file = tmp_path / "strange.urdf"
-    file.write_text(arm(joints=3))
-    twin = twin_of(file, ARM)
+    twin = twin_of(strange_arm, ARM)
     names = [parameter.name for parameter in twin.parameters]
     truth = np.array([parameter.nominal for parameter in twin.parameters])
     truth[names.index("j1.friction")], truth[names.index("j1.damping")], truth[names.index("delay")] = 0.6, 0.15, 0.01
@@ -69,7 +67,7 @@ def test_a_joint_of_a_strangers_robot_is_recovered(
     targets = 0.5 * np.sin(2 * np.pi * (0.3 + 0.8 * time) * time)[:, None] * [1.0, 0.8, 0.6]
     log = logs.played(twin, truth, time, targets, NOISE, np.random.default_rng(0))
     write_log(tmp_path / "run.mcap", log)
-    words = [str(tmp_path / "run.mcap"), "--robot", str(file), "--out", str(tmp_path / "twin")]
+    words = [str(tmp_path / "run.mcap"), "--robot", str(strange_arm), "--out", str(tmp_path / "twin")]
     fixed = [name for name in names if name not in ("j1.friction", "j1.damping", "delay")]
     assert cal.main([*words, "--window", "0.5", "--fix", *fixed]) == 0
     assert "open-loop error on held-out data" in capsys.readouterr().out
@@ -100,11 +98,10 @@ def test_joints_share_parameters_as_one_says(strange_quadruped: Path) -> None:
     assert [len(parameter.members) for parameter in frictions] == [2, 6]
 
 
-def test_another_motor_is_another_group(tmp_path: Path) -> None:
-    file = tmp_path / "spot.urdf"
+def test_another_motor_is_another_group(strange_quadruped: Path) -> None:
     begin, effort, end = quadruped().rpartition('effort="30"')  # the last knee's
-    file.write_text(begin + effort.replace("30", "40") + end)
-    frictions = [p for p in twin_of(file, EVERY).parameters if p.kind is Kind.FRICTION]
+    strange_quadruped.write_text(begin + effort.replace("30", "40") + end)
+    frictions = [p for p in twin_of(strange_quadruped, EVERY).parameters if p.kind is Kind.FRICTION]
     assert sorted(len(parameter.members) for parameter in frictions) == [1, 3, 4]
 
 
@@ -140,22 +137,6 @@ def make_task(file: Path, name: str = "locomotion/velocity") -> Any:
     return kind(kind.config_type(robot=str(file), without=("all",)))
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]:
-    """Of two robots the task as it was calibrated, and how an episode of it begins."""
-
-    def begin(robot: str) -> tuple[Any, Any]:
-        file = tmp_path_factory.mktemp(robot) / ("spot.urdf" if robot == "quadruped" else "strange.urdf")
-        file.write_text(quadruped() if robot == "quadruped" else arm())
-        joints = HIPS if robot == "quadruped" else ("j1", "j2", "j3", "j4")
-        result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009, armature=0.008)
-        own = make_task(file, *(["manipulation/track-pose"] if robot == "arm" else []))
-        task: Any = calibrated(own, result)
-        return task, jax.jit(task.reset)(jax.random.key(0))
-
-    return {robot: begin(robot) for robot in ("quadruped", "arm")}
-
-
 def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
     """A calibration as sure as can be, in which some kinds have another value."""
     values = [changes.get(parameter.kind.value, parameter.nominal) for parameter in twin.parameters]
@@ -166,27 +147,30 @@ def calibration_of(twin: JointTwin, **changes: float) -> Calibration:
     return Calibration(twin.name, estimates, covariance, (), (), 0.002, 1.0, 1.0, True)
 
 
-def test_a_task_gets_what_was_calibrated(begun: dict[str, tuple[Any, Any]]) -> None:
-    task, start = begun["quadruped"]
-    hips = [int(task.model.joint(hip).dofadr[0]) for hip in HIPS]
-    np.testing.assert_allclose(task.model.dof_frictionloss[hips], 0.6)
-    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[hips], 0.6, atol=1e-4)
-    np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[hips], 0.008, atol=1e-4)
-    biased = np.isin(np.array(task.robot.joint_names), HIPS)
+@pytest.mark.parametrize(
+    ("text", "name", "joints", "armature"),
+    [(quadruped(), "locomotion/velocity", HIPS, 0.008), (arm(), "manipulation/track-pose", (*ARM, "j4"), 0.1)],
+    ids=["quadruped", "arm"],
+)
+def test_a_task_gets_what_was_calibrated(
+    text: str, name: str, joints: tuple[str, ...], armature: float, tmp_path: Path
+) -> None:
+    file = tmp_path / "strange.urdf"
+    file.write_text(text)
+    result = calibration_of(twin_of(file, joints), friction=0.6, encoder_bias=0.01, delay=0.009, armature=armature)
+    task: Any = calibrated(make_task(file, name), result)
+    start = jax.jit(task.reset)(jax.random.key(0))
+    dofs = [int(task.model.joint(joint).dofadr[0]) for joint in joints]
+    np.testing.assert_allclose(task.model.dof_frictionloss[dofs], 0.6)
+    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"])[dofs], 0.6, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(start.model["dof_armature"])[dofs], armature, atol=1e-4)
+    biased = np.isin(np.array(task.joint_names if name.endswith("pose") else task.robot.joint_names), joints)
     np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01 * biased, atol=1e-4)
     assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
 
 
-def test_an_arms_task_gets_what_was_calibrated(begun: dict[str, tuple[Any, Any]]) -> None:
-    _, start = begun["arm"]
-    np.testing.assert_allclose(np.asarray(start.model["dof_frictionloss"]), 0.6, atol=1e-4)
-    np.testing.assert_allclose(np.asarray(start.task_state.encoder_bias), 0.01, atol=1e-4)
-    assert float(start.task_state.latency) == pytest.approx(0.009, abs=1e-4)
-
-
 def test_a_calibration_of_another_robot_is_refused(strange_arm: Path, strange_quadruped: Path) -> None:
-    with pytest.raises(CalibrationError, match=r"of a strange; .* has a spot"):
-        calibrated(make_task(strange_quadruped), calibration_of(twin_of(strange_arm, ARM)))
+    """Of one that says so `twins/test_calibrated.py` tells."""
     renamed = dataclasses.replace(calibration_of(twin_of(strange_arm, ARM)), robot="spot")
     with pytest.raises(EmbodiedError, match="unknown joint 'j1'"):
         calibrated(make_task(strange_quadruped), renamed)

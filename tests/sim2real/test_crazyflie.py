@@ -11,30 +11,14 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract.contract import Actuator, Command, Contract, Number, Rotor, Source, Step, Term
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots.base import Phase, RobotError
 from sim2real.robots.crazyflie import BLOCKS, Crazyflie, CrazyflieOptions, Setpoints, setpoints
+from tests.kit.bundles import contract_of
 from tests.kit.fakes import given
 
-BOX = ((-3.0, 3.0), (-3.0, 3.0), (0.0, 2.0))
-
-
-def hover() -> Contract:
-    targets = tuple(Actuator(f"rotor{i}", "rpm", 20e3, 0.0, 0.0, 0.0, 30e3, math.inf) for i in range(1, 5))
-    rotors = (Rotor((0.03, 0.0, 0.0), (0.0, 0.0, 1.0), 1, (0.0, 1e-10), (0.0, 1e-12), (), ()),) * 4
-    numbers = tuple(Number(axis, "m", -3.0, 3.0) for axis in "xyz")
-    step = Step(
-        sources=(Source("position", 3, "m", "position"),),
-        commands=(Command("target", 3, "a point", (0.0, 0.0, 1.0), (), numbers),),
-        remembered=(),
-        action_size=4,
-    )
-    return Contract(
-        "swarm/hover", "crazyflie", 50.0, 500.0, targets, (), (Term("position", 3, "m"),), step,
-        workspace=BOX, rotors=rotors,
-    )  # fmt: skip
+HOVER = "swarm/hover"
 
 
 class Caller:
@@ -83,11 +67,7 @@ class Drone:
     def stream(self):
         while not self.closed:
             tremble = 1e-4 * math.sin(1e4 * time.monotonic())
-            values = dict(zip(("x", "y", "z"), self.place + tremble, strict=True)) | {
-                "vx": tremble,
-                "vy": 0.0,
-                "vz": 0.1,
-            }
+            values = dict(zip("xyz", self.place + tremble, strict=True)) | {"vx": tremble, "vy": 0.0, "vz": 0.1}
             values |= {"qw": math.cos(0.2), "qx": tremble, "qy": 0.0, "qz": math.sin(0.2)}
             row = {f"stateEstimate.{name}": value for name, value in values.items()}
             row |= {"gyro.x": 180 / math.pi, "gyro.y": tremble, "gyro.z": 0.0}
@@ -162,7 +142,7 @@ def test_log_blocks_fit_into_a_radio_packet():
 
 
 def test_measurements_are_in_si_units_and_on_our_clock(radio):
-    robot = Crazyflie(hover(), CrazyflieOptions())
+    robot = Crazyflie(contract_of(HOVER), CrazyflieOptions())
     measured = robot.read()
     assert abs(robot.now() - measured.time) < 0.1
     np.testing.assert_allclose(given(measured.gyro), [1.0, 0, 0], atol=1e-4)
@@ -175,7 +155,7 @@ def test_measurements_are_in_si_units_and_on_our_clock(radio):
 
 
 def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
-    robot = Crazyflie(hover(), CrazyflieOptions(hz=50, speed=1.0))
+    robot = Crazyflie(contract_of(HOVER), CrazyflieOptions(hz=50, speed=1.0))
     policy, drone = given(robot.setpoint_policy), radio.drone
     phases = []
 
@@ -194,7 +174,7 @@ def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
     np.testing.assert_allclose(places[0], [0.3, -0.2, 0.01], atol=0.02)
     assert (np.linalg.norm(places - point, axis=1) < 0.02).any()
     np.testing.assert_allclose(places[-1], [0.5, 0.0, 0.01], atol=0.02)
-    low, high = np.array(BOX).T
+    low, high = np.array(contract_of(HOVER).workspace).T
     assert ((places >= low) & (places <= high)).all()
     np.testing.assert_allclose([yaw for *_, yaw in drone.sent], math.degrees(0.4), atol=0.1)
     # The firmware's own controller but for the run; setpoints far more often than its watchdog's 0.5 s.
@@ -206,7 +186,7 @@ def test_a_flight_takes_off_hands_over_lands_and_stops(radio):
 
 
 def test_a_lost_link_latches_and_stops(radio):
-    robot = Crazyflie(hover(), CrazyflieOptions())
+    robot = Crazyflie(contract_of(HOVER), CrazyflieOptions())
     radio.drone.connection_lost.call("radio://0", "too many packets lost")
     report = Loop(robot, given(robot.setpoint_policy), np.array([0.0, 0, 1]), LoopSettings(damp=0.1)).run()
     assert report.step == "error"
@@ -218,28 +198,22 @@ def test_a_lost_link_latches_and_stops(radio):
 def test_firmware_without_the_policy_is_refused(radio):
     radio.options = {"controllers": (1, 2)}
     with pytest.raises(RobotError, match=r"no controller 6 \(stabilizer\.controller stays 1\)"):
-        Crazyflie(hover(), CrazyflieOptions())
+        Crazyflie(contract_of(HOVER), CrazyflieOptions())
     assert radio.drone.closed
 
 
-def test_nobody_there_is_said_in_one_line(radio):
+def test_what_keeps_a_drone_from_flying_is_said_in_one_line(radio, monkeypatch):
     with pytest.raises(RobotError, match="cannot reach a Crazyflie at radio://nobody: Couldn't connect"):
-        Crazyflie(hover(), CrazyflieOptions(uri="radio://nobody"))
-
-
-def test_without_cflib_it_is_said_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cflib", None)
-    with pytest.raises(RobotError, match=r"embodied-sim\[crazyflie\]"):
-        Crazyflie(hover(), CrazyflieOptions())
-
-
-def test_a_start_outside_the_workspace_is_refused():
+        Crazyflie(contract_of(HOVER), CrazyflieOptions(uri="radio://nobody"))
     with pytest.raises(RobotError, match=r"x=3\.50 m; the policy's workspace"):
-        setpoints(hover(), CrazyflieOptions(), np.array([3.5, 0.0, 0.0]))
+        setpoints(contract_of(HOVER), CrazyflieOptions(), np.array([3.5, 0.0, 0.0]))
+    monkeypatch.setitem(sys.modules, "cflib.crtp", None)
+    with pytest.raises(RobotError, match=r"embodied-sim\[crazyflie\]"):
+        Crazyflie(contract_of(HOVER), CrazyflieOptions())
 
 
 def test_setpoints_go_straight_and_stay_inside():
-    contract = setpoints(hover(), CrazyflieOptions(speed=0.5), np.zeros(3))
+    contract = setpoints(contract_of(HOVER), CrazyflieOptions(speed=0.5), np.zeros(3))
     policy = Setpoints(contract, 0.5)
     path = np.array([policy.step({"command.target": np.array([0.0, 9.0, 0.5])})["target"] for _ in range(400)])
     np.testing.assert_allclose(path[-1], [0.0, 3.0, 0.5])

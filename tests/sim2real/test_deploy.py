@@ -5,14 +5,11 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
-from embodied.errors import EmbodiedError
 from sim2real import deploy
 from sim2real.contract.contract import Command, Number
 from sim2real.deployment.operator_stop import OperatorStop
@@ -162,24 +159,23 @@ def test_signals_stop_and_are_given_back(name):
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGTERM", "line"])
-def test_a_running_process_is_stopped_by_its_operator(how):
-    command = [sys.executable, "-m", "sim2real.deploy", HOVER, "--seconds", "600", "--no-realtime", "--command", "0"]
-    command += ["0", "2"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    time.sleep(20)
-    if how == "line":
-        process.stdin.write("stop\n")
-        process.stdin.flush()
-    else:
-        process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == deploy.EXIT_STOPPED
-    assert "stopped by the operator" in said
+def test_a_run_is_stopped_by_its_operator(how, monkeypatch, capsys):
+    """From within the policy's 20th step."""
+    reading, writing = os.pipe()
 
+    def stopped(time, action, target):
+        if policy.steps == 20:
+            os.kill(os.getpid(), signal.SIGTERM) if how == "SIGTERM" else os.write(writing, b"stop\n")
+        return action, target
 
-def test_errors_are_embodied_errors():
-    with pytest.raises(EmbodiedError):
-        deploy.parse([HOVER, "--robot", "nothing"])
+    robot, policy = FakeRobot(), Sway(leg(), stopped)
+    monkeypatch.setattr("sim2real.robots.registry.connect", lambda *_: robot)
+    monkeypatch.setattr(deploy, "load", lambda _: policy)
+    with os.fdopen(reading) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert deploy.main([HOVER, "--seconds", "600", "--soft-start", "0"]) == deploy.EXIT_STOPPED
+    os.close(writing)
+    assert "stopped by the operator" in capsys.readouterr().out
+    assert policy.steps < 25
+    assert robot.closed

@@ -11,16 +11,11 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.storage import checkpoints
-from embodied.storage.configs import to_json
-from embodied.storage.runs import Run
-from policies.training.loading import PREFIX
 from sim2real import export
 from sim2real.bundles import bundle
-from sim2real.bundles.files import BundleError, ExportError
+from sim2real.bundles.files import ExportError
 from sim2real.bundles.readme import readme
 from sim2real.deployment.safety import CHECKS, Cycle, Safety, State
-from sim2real.graphs.control import FirstTrace
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
@@ -33,9 +28,9 @@ from tests.kit.bundles import (
     small_described,
     small_export,
     small_policy,
+    stored_run,
 )
 from tests.kit.commands import refused
-from tests.kit.worlds import task_of
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -128,17 +123,8 @@ def test_a_name_that_cannot_be_given_leaves_the_old_bundle(tmp_path, monkeypatch
     assert listing(old) == {"file": b"kept"}
 
 
-def store_run(tmp_path, config):
-    """A run of a freshly initialised policy for a hovering drone."""
-    run = Run.create(tmp_path / "runs", "swarm/hover", {"config": to_json(config)})
-    meta, tensors = small_policy(inputs=16, actions=4).to_tensors()
-    tensors = {PREFIX + name: tensor for name, tensor in tensors.items()}
-    checkpoints.save(run.checkpoints, 1000, tensors, {"policy": meta, "task": "swarm/hover"})
-    return run
-
-
 def test_a_run_is_exported_with_its_own_config(tmp_path):
-    run = store_run(tmp_path, HoverConfig(preset=Preset.T350))
+    run = stored_run(tmp_path, HOVER, HoverConfig(preset=Preset.T350), small_policy(inputs=16, actions=4))
     for name in (run.path, next(run.checkpoints.iterdir())):
         policy, task, task_name = export.trained(str(name))
         assert (task.config, task_name) == (HoverConfig(preset=Preset.T350), "swarm/hover")
@@ -149,7 +135,7 @@ def test_a_run_is_exported_with_its_own_config(tmp_path):
 
 
 def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, monkeypatch):
-    run = store_run(tmp_path, HoverConfig())
+    run = stored_run(tmp_path, HOVER, HoverConfig(), small_policy(inputs=16, actions=4))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(export, "shipped", dict)
     assert export.find("swarm/hover").resolve() == run.path.resolve()
@@ -160,14 +146,6 @@ def test_the_newest_run_of_a_task_without_a_shipped_policy_is_found(tmp_path, mo
 def test_a_policy_that_does_not_fit_is_refused_with_both_sizes():
     with pytest.raises(EmbodiedError, match=r"the policy reads 8 numbers; the task observes 9"):
         small_described(small_policy(inputs=8))
-
-
-@pytest.mark.parametrize("name", ["grasping/leap-catch-team", "locomotion/sumo", "swarm/mean-field-flock"])
-def test_a_team_that_cannot_be_deployed_is_refused_in_one_line_before_anything_is_traced(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(FirstTrace, "of", lambda *_: pytest.fail("it traced the task"))
-    with pytest.raises(EmbodiedError, match=rf"^'{name}' cannot be deployed: its .* names no `setpoints`"):
-        export.write(tmp_path / "bundle", small_policy(), task_of(name), name)
-    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -204,11 +182,6 @@ def test_a_readme_shows_only_columns_that_say_something():
     text = readme(dataclasses.replace(contract, actuators=tuple(free), max_tilt=np.pi), 100, "0" * 64)
     assert "kp" not in text
     assert "leans" not in text
-
-
-def test_errors_are_the_users():
-    assert issubclass(ExportError, EmbodiedError)
-    assert issubclass(BundleError, EmbodiedError)
 
 
 def test_a_folder_whose_name_looks_like_an_option(tmp_path, monkeypatch):

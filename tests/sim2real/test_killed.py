@@ -15,13 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2real import deploy, export, preflight
+from sim2real import deploy, preflight
 from sim2real.bundles.bundle import load
 from sim2real.logs.mcap_log import FLUSH_EVERY, read
 from sim2real.robots.base import Phase
 from sim2real.robots.udp_bridge import BridgeOptions
+from tests.kit.bundles import shipped_bundle
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.slow  # tenths of a second are measured, which two busy cores do not grant
 
 TASK = "locomotion/go1-joystick-flat"
 SLACK = 0.15  # s that a busy machine may take to wake a process
@@ -92,11 +94,9 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("exported") / "go1"
-    assert export.main([TASK, "--out", str(folder)]) == 0
-    return folder
+@pytest.fixture
+def bundle() -> Path:
+    return shipped_bundle(TASK)
 
 
 @pytest.fixture
@@ -132,8 +132,10 @@ def fly(bundle: Path, tmp_path: Path) -> Iterator[Callable[[float], Flight]]:
             process.stdout.close()
 
 
-def check_a_killed_host(flight: Flight) -> None:
+@pytest.mark.parametrize("seconds", [0.7, 1.03, 1.59, 2.21, 3.5])
+def test_a_killed_host_leaves_a_damped_robot_and_a_readable_log(fly: Callable[[float], Flight], seconds: float) -> None:
     """The watchdog damps the robot in its time; the log is recovered up to the last half second."""
+    flight = fly(seconds)
     flight.host.send_signal(signal.SIGKILL)
     killed = time.monotonic()
     flight.host.wait()
@@ -155,8 +157,12 @@ def check_a_killed_host(flight: Flight) -> None:
     np.testing.assert_array_equal(commands.values[:, 0], [target for _, target in written[: len(commands)]])
 
 
-def check_a_killed_bridge(flight: Flight, bundle: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.6, 1.01, 2.3])
+def test_a_host_whose_bridge_is_killed_latches_and_ends_its_log(
+    fly: Callable[[float], Flight], bundle: Path, seconds: float
+) -> None:
     """The host latches when the newest measurement is five control periods old, says so, and ends its log."""
+    flight = fly(seconds)
     flight.bridge.send_signal(signal.SIGKILL)
     killed = time.monotonic()
     words, _ = flight.host.communicate(timeout=60)
@@ -170,22 +176,3 @@ def check_a_killed_bridge(flight: Flight, bundle: Path) -> None:
     assert latched[0] - log["joint_pos"].time[-1] > 5 * period
     assert latched[-1] - latched[0] > 0.9  # it goes on damping for a second
     assert log["command"].time[-1] < latched[0]
-
-
-@pytest.mark.slow  # measures tenths of a second, which two busy cores do not grant
-def test_a_killed_host_leaves_a_damped_robot_and_a_readable_log(fly: Callable[[float], Flight]) -> None:
-    check_a_killed_host(fly(1.2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.7, 1.03, 1.59, 2.21, 3.5])
-def test_whenever_a_host_is_killed(fly: Callable[[float], Flight], seconds: float) -> None:
-    check_a_killed_host(fly(seconds))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.6, 1.01, 2.3])
-def test_a_host_whose_bridge_is_killed_latches_and_ends_its_log(
-    fly: Callable[[float], Flight], bundle: Path, seconds: float
-) -> None:
-    check_a_killed_bridge(fly(seconds), bundle)

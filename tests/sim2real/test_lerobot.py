@@ -91,7 +91,6 @@ class Wrong(Device):
 @pytest.mark.parametrize(
     ("device", "options", "message"),
     [
-        (Device(("j0", "j2")), LeRobotOptions(), r"does not observe j1\.pos"),
         (Device(), LeRobotOptions(motors=("a", "b")), "--motors has 2 values; expected 3: j0, j1, j2"),
         (Device(), LeRobotOptions(reversed=("j9",)), "--reversed names j9; the motors are j0, j1, j2"),
         (Device(), LeRobotOptions(offset=(1.0,)), "--offset has 1 values"),
@@ -107,8 +106,3 @@ def test_what_does_not_fit_is_said(device, options, message):
 def test_devices_are_named_by_module_and_callable(name):
     with pytest.raises(EmbodiedError, match="--device"):
         connect(leg(), LeRobotOptions(device=name))
-
-
-def test_joints_that_no_actuator_drives_are_refused():
-    with pytest.raises(RobotError, match="each joint once"):
-        LeRobot(dataclasses.replace(leg(), actuators=leg().actuators[:2]), Device())

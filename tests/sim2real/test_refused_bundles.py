@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from sim2real.robots.base import RobotError
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot, connect_mujoco
-from sim2real.robots.udp import UdpOptions
-from sim2real.robots.udp_bridge import Bridge, BridgeOptions
 from tests.kit.bundles import contract_of, reseal, small_bundle, small_contract
 from tests.kit.commands import refused
 from tests.kit.fakes import Device, FakeRobot, Sway, leg
@@ -131,34 +128,6 @@ def test_a_simulated_robot_is_sent_nothing_of_a_bundle_for_another(
 def test_narrower_limits_than_the_robots_are_no_mistake() -> None:
     contract = actuators(lower=-0.1, upper=0.1)(contract_of(GO1))
     assert connect_mujoco(contract, SimulatedOptions()).contract is contract
-
-
-@pytest.fixture
-def bridge() -> Iterator[tuple[Bridge, FakeRobot]]:
-    """A bridge around a recording robot, served by a thread."""
-    robot, end = FakeRobot(), threading.Event()
-    served = Bridge(robot, robot.contract, BridgeOptions(port=0))
-
-    def serve() -> None:
-        while not end.wait(0.005):
-            served.poll()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    yield served, robot
-    end.set()
-    thread.join(5)
-
-
-@pytest.mark.parametrize(
-    "change", [joints(name="k0"), turned_round, actuators(unit="deg"), actuators(name="k0")],
-    ids=["joints", "order", "units", "actuators"],
-)  # fmt: skip
-def test_a_bundle_for_another_robot_than_the_bridges(change: Change, bridge: tuple[Bridge, FakeRobot]) -> None:
-    served, robot = bridge
-    with pytest.raises(RobotError, match="the bridge is of another robot: names, order or units of its joints and act"):
-        registry.connect("udp", change(leg()), UdpOptions(address=served.address))
-    assert not robot.sent
 
 
 @pytest.mark.parametrize(

@@ -19,27 +19,22 @@ import torch
 from embodied import list as listed
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
-from embodied.storage import checkpoints
-from embodied.storage.configs import to_json
-from embodied.storage.runs import Run
 from policies.networks.build import make_actor
 from policies.networks.mlp import NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from policies.training.loading import PREFIX
 from sim2real import deploy, export
 from sim2real.bundles import bundle
 from sim2real.bundles.contents import contents
-from sim2real.contract import document, model_files
-from sim2real.contract.limits import CLEARANCE, limits_of
+from sim2real.contract import document
+from sim2real.contract.limits import limits_of
 from sim2real.deployment.controllers import Controller
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.tracing.from_torch import PolicyNodes
-from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.robots import registry
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.simulated import SimulatedOptions
-from tests.kit.bundles import contract_of
+from tests.kit.bundles import contract_of, stored_run
 from tests.kit.commands import refused
 from tests.kit.fakes import given
 from tests.kit.robots import arm, biped, quadruped
@@ -60,9 +55,8 @@ def task_of(file: Path, **options: Any) -> Any:
 def quiet_policy(inputs: int, actions: int) -> Policy:
     """An untrained policy of small actions, which leaves a robot standing."""
     config = NetworkConfig((8,), output_gain=0.01)
-    mean, scale = np.zeros(inputs, np.float32), np.ones(inputs, np.float32)
     actor = make_actor(inputs, actions, config, generator=torch.Generator().manual_seed(0))
-    return Policy(NormalizedActor(actor, torch.from_numpy(mean), torch.from_numpy(scale), 5.0), config)
+    return Policy(NormalizedActor(actor, torch.zeros(inputs), torch.ones(inputs), 5.0), config)
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +179,8 @@ def test_the_simulated_robot_observes_as_the_task(original: tuple[Path, Path]) -
     built: Any = registry.connect("mujoco", contract, SimulatedOptions(realtime=False, noise=0.0))
     task, world = built.model.task, built.simulation.world
     state = dataclasses.replace(built.model.start(0).task_state, command=np.array([0.4, 0.1, -0.2], np.float32))
-    theirs = np.concatenate(
-        [np.ravel(part) for part in task.observe(world, state, jax.random.key(0))["policy"].values()]
-    )
+    shown = task.observe(world, state, jax.random.key(0))["policy"].values()
+    theirs = np.concatenate([np.ravel(part) for part in shown])
     ours, _, _ = Controller(bundle.load(original[1])).decide(built.read(), np.array([0.4, 0.1, -0.2]))
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
@@ -235,10 +228,7 @@ def test_a_run_is_exported_with_its_file_elsewhere(tmp_path: Path, capsys: pytes
     file = tmp_path / "spot.urdf"
     file.write_text(quadruped())
     task = task_of(file)
-    run = Run.create(tmp_path, TASK, {"config": to_json(task.config)}, tmp_path / "run")
-    described, tensors = quiet_policy(*sizes(task)).to_tensors()
-    meta = {"policy": described, "task": TASK}
-    checkpoints.save(run.checkpoints, 1, {PREFIX + name: value for name, value in tensors.items()}, meta)
+    run = stored_run(tmp_path, TASK, task.config, quiet_policy(*sizes(task)))
     out = tmp_path / "bundle"
     assert export.main([str(run.path), "--out", str(out)]) == 0
     assert "spot, of spot.urdf" in capsys.readouterr().out
@@ -273,19 +263,3 @@ def test_limits_are_the_files(tmp_path: Path) -> None:
     assert list(limits_of(str(file)).speed) == [math.inf, math.inf, 10]
     with pytest.raises(EmbodiedError, match=r"none\.urdf does not exist"):
         limits_of(str(tmp_path / "none.urdf"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [pytest.param(arm(joints=3), id="arm"), pytest.param(quadruped(), id="quadruped", marks=pytest.mark.slow)],
-)
-def test_excitation_moves_every_joint_within_its_limits(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "robot.urdf"
-    file.write_text(text)
-    made = excite(ExcitationConfig(str(file), seconds=1.5, ramp=0.3, low=0.5))
-    moved = made.expected["joint_pos"].values
-    assert (np.ptp(moved, axis=0) > 0.05).all()
-    assert ((made.limits.lower < moved) & (moved < made.limits.upper)).all()
-    assert (np.abs(made.expected["joint_torque"].values) < made.limits.torque).all()
-    assert made.clearance >= CLEARANCE
-    assert model_files.is_file(str(file))

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.bundles.policies import load
 from sim2real.deployment.loop import Loop, LoopSettings
 from sim2real.robots import registry
-from sim2real.robots.base import PARTS, Phase, RobotError
+from sim2real.robots.base import PARTS, Phase
 from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.simulated import SimulatedOptions, SimulatedRobot
 from tests.kit.bundles import shipped_policy
@@ -220,21 +219,7 @@ def test_real_time_follows_the_clock():
     assert built.now() - built.read().time < 1.0
 
 
-def test_another_robot_is_refused():
-    contract = policy(GO1).contract
-    other = dataclasses.replace(contract, joints=contract.joints[::-1])
-    with pytest.raises(RobotError, match="the bundle's joints are RL_calf"):
-        registry.connect("mujoco", other, SimulatedOptions(realtime=False))
-
-
 @pytest.mark.parametrize("options", [{"latency": -1.0}, {"loss": 1.5}, {"noise": -1.0}, {"sensor_latency": 2.0}])
 def test_options_outside_their_range_are_refused_by_name(options):
     with pytest.raises(EmbodiedError, match=next(iter(options))):
         SimulatedOptions(**options)
-
-
-def test_unknown_robots_and_policies_are_refused_with_those_there_are():
-    with pytest.raises(EmbodiedError, match="unknown robot 'mujocco'; did you mean 'mujoco'"):
-        registry.connect("mujocco", policy(GO1).contract)
-    with pytest.raises(EmbodiedError, match="neither a bundle's folder nor a task"):
-        load("nothing/here")

@@ -271,6 +271,15 @@ def test_what_a_team_cannot_do_is_said_in_a_line(formation, words, message):
         deploy.run(deploy.parse([FORMATION, "--robot", "mujoco", *words]), formation)
 
 
+def in_threads(loop, *parts):
+    """Call a loop with each of some arguments, all at once."""
+    threads = [threading.Thread(target=loop, args=part) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+
 def test_time_goes_on_when_every_loop_waits():
     times, passed = [], []
     clock = Lockstep(3, times.append)
@@ -281,11 +290,7 @@ def test_time_goes_on_when_every_loop_waits():
             passed.append((count * period, number))
         clock.leave(number)
 
-    threads = [threading.Thread(target=loop, args=(number, period)) for number, period in enumerate((1.0, 2.0, 3.0))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    in_threads(loop, (0, 1.0), (1, 2.0), (2, 3.0))
     assert times == [1.0, 2.0, 3.0, 4.0, 6.0, 9.0]
     assert sorted(passed) == [(1, 0), (2, 0), (2, 1), (3, 0), (3, 2), (4, 1), (6, 1), (6, 2), (9, 2)]
 
@@ -301,9 +306,5 @@ def test_what_the_simulation_raises_reaches_every_loop():
             clock.wait(number, 1.0)
         caught.append(error)
 
-    threads = [threading.Thread(target=loop, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    in_threads(loop, (0,), (1,))
     assert len(caught) == 2

@@ -1,5 +1,6 @@
 """Messages survive the wire or are refused; a bridge takes the robot from a host that dies, lies or is another's."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -43,16 +44,24 @@ class Realtime(FakeRobot):
         return super().read()
 
 
-@pytest.fixture
-def served():
+@contextlib.contextmanager
+def serving(key=None):
     """A bridge around a fake robot, served by a thread."""
     robot, end = Realtime(), threading.Event()
-    bridge = Bridge(robot, robot.contract, BridgeOptions(port=0, watchdog=0.3))
+    bridge = Bridge(robot, robot.contract, BridgeOptions(port=0, watchdog=0.3, key=key))
     thread = threading.Thread(target=bridge.serve, args=(end.is_set,), daemon=True)
     thread.start()
-    yield bridge, robot
-    end.set()
-    thread.join(5)
+    try:
+        yield bridge, robot
+    finally:
+        end.set()
+        thread.join(5)
+
+
+@pytest.fixture
+def served():
+    with serving() as both:
+        yield both
 
 
 def host_of(bridge, contract=None):
@@ -134,10 +143,17 @@ def test_every_flipped_bit_is_found():
             um.unpack_state(bytes(spoilt))
 
 
-def test_the_order_of_joints_is_part_of_the_signature():
+def test_names_order_and_units_are_part_of_the_signature():
     one = leg()
-    other = dataclasses.replace(one, joints=one.joints[::-1])
-    assert um.signature(one) == um.signature(leg()) != um.signature(other)
+    others = [dataclasses.replace(one, joints=one.joints[::-1], actuators=one.actuators[::-1])]
+    for part, change in (("joints", {"name": "k0"}), ("actuators", {"name": "k0"}), ("actuators", {"unit": "deg"})):
+        first, *rest = getattr(one, part)
+        spoilt = {part: (dataclasses.replace(first, **change), *rest)}
+        if part == "joints":
+            spoilt["actuators"] = (dataclasses.replace(one.actuators[0], joint="k0"), *one.actuators[1:])
+        others.append(dataclasses.replace(one, **spoilt))
+    assert um.signature(one) == um.signature(leg())
+    assert len({um.signature(other) for other in (one, *others)}) == 5
 
 
 def test_a_deployment_over_loopback_ends_damped(served):
@@ -309,11 +325,13 @@ def bridge_alone(tmp_path, key=None):
 
 
 @pytest.mark.parametrize("status", [um.Status.READY, *sorted({3, 4, 5})])
-def test_a_stranger_begins_no_session(tmp_path, status):
+def test_neither_a_stranger_nor_a_second_host_begins_a_session(tmp_path, status):
     """Neither before the first targets nor after the watchdog, from another computer."""
     bridge, _ = bridge_alone(tmp_path)
     bridge._take(um.unpack_command(hello(1)), ("10.0.0.1", 5000))
     assert bridge.status is um.Status.READY
+    bridge._take(um.unpack_command(hello(4)), ("10.0.0.1", 5001))  # its host still speaks
+    assert bridge._host == ("10.0.0.1", 5000)
     bridge.status = um.Status(status)
     bridge._spoke = 0
     bridge._take(um.unpack_command(hello(2)), ("10.0.0.66", 5000))
@@ -322,13 +340,6 @@ def test_a_stranger_begins_no_session(tmp_path, status):
     bridge._take(um.unpack_command(hello(3)), ("10.0.0.1", 5001))  # its own person starts the host again
     assert bridge._host == ("10.0.0.1", 5001)
     assert bridge.status is um.Status.READY
-
-
-def test_a_host_that_speaks_is_not_replaced(tmp_path):
-    bridge, _ = bridge_alone(tmp_path)
-    bridge._take(um.unpack_command(hello(1)), ("10.0.0.1", 5000))
-    bridge._take(um.unpack_command(hello(2)), ("10.0.0.1", 5001))
-    assert bridge._host == ("10.0.0.1", 5000)
 
 
 def test_messages_with_a_key_come_back_and_others_are_refused():
@@ -359,26 +370,17 @@ def test_what_was_recorded_with_the_key_moves_nothing_later(tmp_path):
     assert again.refused == 1
 
 
-def test_a_deployment_with_a_key(tmp_path):
-    robot, end = Realtime(), threading.Event()
-    (tmp_path / "key").write_bytes(KEY)
-    bridge = Bridge(robot, robot.contract, BridgeOptions(port=0, watchdog=0.3, key=tmp_path / "key"))
-    thread = threading.Thread(target=bridge.serve, args=(end.is_set,), daemon=True)
-    thread.start()
-    try:
+def test_a_deployment_with_a_key_which_is_not_short(tmp_path):
+    key = tmp_path / "key"
+    key.write_bytes(b"secret")
+    with pytest.raises(EmbodiedError, match="at least 16"):
+        um.read_key(key)
+    key.write_bytes(KEY)
+    with serving(key) as (bridge, _):
         with pytest.raises(RobotError, match="no bridge answers"):
             Udp(leg(), UdpOptions(bridge.address, timeout=0.3))
-        host = Udp(leg(), UdpOptions(bridge.address, key=tmp_path / "key"))
+        host = Udp(leg(), UdpOptions(bridge.address, key=key))
         host.write((bridge._lower + bridge._upper) / 2)
         until(lambda: bridge.status is um.Status.ACTIVE)
         host.close()
         until(lambda: bridge.status is um.Status.DAMPED)
-    finally:
-        end.set()
-        thread.join(5)
-
-
-def test_a_short_key_is_refused(tmp_path):
-    (tmp_path / "key").write_bytes(b"secret")
-    with pytest.raises(EmbodiedError, match="at least 16"):
-        um.read_key(tmp_path / "key")

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from embodied.core.hooks import PROPRIO
 from embodied.core.instruction import MAX_WORDS
 from embodied.core.task import Task
-from embodied.errors import UnknownNameError
 from embodied.math import transforms
 from policies.networks.pixels import PixelObservation
 from policies.pixel_policy import PixelPolicy
@@ -29,7 +28,7 @@ from policies.vla.policy import VLAPolicy
 from sim2real.bundles.files import ExportError
 from sim2real.bundles.planner.golden import CHUNK, COUNT, OBSERVATION, TOKENS, GoldenPlans, shapes
 from sim2real.bundles.planner.runtime import tokens_of
-from sim2real.cameras.mujoco_camera import MUJOCO_TO_OPENCV
+from sim2real.cameras.mujoco_camera import MUJOCO_TO_OPENCV, number_of
 from sim2real.contract.contract import Contract
 from sim2real.contract.planner import Planner, PolicyCamera, Words
 from sim2real.graphs.onnx_check import onnx_package
@@ -66,9 +65,8 @@ class PlannerNetwork:
                     self.module, example, dynamo=True, input_names=[*inputs], output_names=[CHUNK], verbose=False
                 )
             except ImportError as error:
-                raise ExportError(
-                    f'policies that see need {error.name}: pip install "embodied-sim[sim2real]"'
-                ) from None
+                needed = f'policies that see need {error.name}: pip install "embodied-sim[sim2real]"'
+                raise ExportError(needed) from None
             except Exception as error:  # whatever torch could not do, the policy cannot be exported
                 raise ExportError(f"torch cannot export the network: {str(error).splitlines()[0]}") from error
         model = program.model_proto
@@ -199,10 +197,7 @@ def cameras_of(task: Task[Any], names: Sequence[str], size: tuple[int, int]) -> 
 
 def _camera(model: mujoco.MjModel, called: str, name: str, width: int, height: int) -> PolicyCamera:
     """The model's camera `name` as the one that a policy calls so."""
-    known = [model.camera(number).name for number in range(model.ncam)]
-    if name not in known:
-        raise UnknownNameError("camera", name, known)
-    number = known.index(name)
+    number = number_of(model, name)
     if model.cam_mode[number] != mujoco.mjtCamLight.mjCAMLIGHT_FIXED or model.cam_sensorsize[number].any():
         raise ExportError(f"camera '{name}' is not fixed to a body, or no plain pinhole; a robot has no such camera")
     focal = height / (2 * math.tan(math.radians(float(model.cam_fovy[number])) / 2))

@@ -74,18 +74,13 @@ class PlannerRuntime:
     def run(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """(chunk, k) of all inputs by name; NaN where the observation is not finite."""
         if not np.isfinite(inputs[OBSERVATION]).all():
-            return np.full((self.planner.chunk, self._actions), np.nan, np.float32)
+            return np.full((self.planner.chunk, self._session.get_outputs()[0].shape[1]), np.nan, np.float32)
         return np.asarray(self._session.run([CHUNK], dict(inputs))[0])
 
     def off(self, golden: GoldenPlans) -> float:
         """The largest deviation from golden plans."""
-        return max(
-            float(np.abs(self.run(row) - chunk).max()) for row, chunk in zip(golden.rows(), golden.chunk, strict=True)
-        )
-
-    @property
-    def _actions(self) -> int:
-        return int(self._session.get_outputs()[0].shape[1])
+        pairs = zip(golden.rows(), golden.chunk, strict=True)
+        return max(float(np.abs(self.run(row) - chunk).max()) for row, chunk in pairs)
 
     def _tokens(self, instruction: str, words: Words) -> np.ndarray:
         if self._told is None or self._told[0] != instruction:

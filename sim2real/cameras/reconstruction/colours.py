@@ -62,9 +62,8 @@ def regions(image: np.ndarray, colour: str) -> list[Region]:
     if colour not in HUES:
         raise UnknownNameError("colour", colour, HUES)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise EmbodiedError(
-            f"a picture of shape {image.shape} and type {image.dtype}; expected (height, width, 3) uint8"
-        )
+        given = f"a picture of shape {image.shape} and type {image.dtype}"
+        raise EmbodiedError(f"{given}; expected (height, width, 3) uint8")
     hue, saturation, value = _hsv(image)
     apart = np.abs((hue - HUES[colour] + 180.0) % 360.0 - 180.0)
     alike = (apart < WIDTH) & (value > DARK)

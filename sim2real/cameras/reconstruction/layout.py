@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from embodied.core.initial_states import InitialStateBuffer
+from embodied.core.initial_states import InitialStateBuffer, first_reset_states
 from embodied.core.scenes import compose
 from embodied.core.task import Task
 from embodied.errors import EmbodiedError, listing
@@ -33,16 +33,10 @@ DENSITY = 700.0  # kg/m^3, of beech; a picture does not show it
 def document(found: Sequence[Found]) -> list[dict[str, Any]]:
     """The layout for JSON: m, rad, world frame."""
     return [
-        {
-            "name": one.block.name,
-            "colour": one.block.colour,
-            "position": one.position.tolist(),
-            "yaw": one.yaw,
-            "half": list(one.half),
-            "residual_px": one.residual,
-        }
+        {"name": one.block.name, "colour": one.block.colour, "position": one.position.tolist(), "yaw": one.yaw,
+         "half": list(one.half), "residual_px": one.residual}
         for one in found
-    ]
+    ]  # fmt: skip
 
 
 def scene(found: Sequence[Found], file: str = "scenes/table.xml") -> mujoco.MjSpec:
@@ -51,9 +45,8 @@ def scene(found: Sequence[Found], file: str = "scenes/table.xml") -> mujoco.MjSp
     for one in found:
         body = spec.worldbody.add_body(name=one.block.name, pos=one.position, quat=one.quat)
         body.add_freejoint(name=one.block.name)
-        body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_BOX, size=list(one.half), rgba=PAINT[one.block.colour], density=DENSITY
-        )
+        box, colour = mujoco.mjtGeom.mjGEOM_BOX, PAINT[one.block.colour]
+        body.add_geom(type=box, size=list(one.half), rgba=colour, density=DENSITY)
     return spec
 
 
@@ -71,8 +64,6 @@ def initial_states(
     Raises:
         EmbodiedError: there is no such free joint, or no such block.
     """
-    from embodied.core.initial_states import first_reset_states
-
     model, known = task.model, {one.block.name: one for one in found}
     free = [model.joint(j).name for j in range(model.njnt) if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE]
     if wrong := [joint for joint in joints if joint not in free]:

@@ -7,7 +7,7 @@ observations: the robot has its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,29 +15,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from sim2real.graphs.graph import Builder
+from sim2real.graphs.graph import BINARY, UNARY, Builder
 
 LONGEST = 256  # rounds of a loop that are written out
 WIDEST = 4096  # numbers that a computed place may be among, to write there
-UNARY = {
-    "neg": "neg", "abs": "abs", "sign": "sign", "sqrt": "sqrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos",
-    "asin": "asin", "acos": "acos", "atan": "atan", "tanh": "tanh", "floor": "floor", "ceil": "ceil",
-    "is_finite": "isfinite",
+OURS = {"is_finite": "isfinite", "rem": "fmod", "add_any": "add", "lt_to": "lt", "le_to": "le"}
+"""Primitives of one or two operands that a graph calls otherwise."""
+SWAPPED = {"gt": "lt", "ge": "le"}
+REDUCE = {
+    "reduce_sum": "sum", "reduce_prod": "prod", "reduce_max": "max", "reduce_min": "min", "reduce_or": "max",
+    "reduce_and": "min",
 }  # fmt: skip
-BINARY = {
-    "add": "add", "sub": "sub", "mul": "mul", "max": "max", "min": "min", "pow": "pow", "atan2": "atan2", "lt": "lt",
-    "le": "le", "eq": "eq", "rem": "fmod", "add_any": "add", "lt_to": "lt", "le_to": "le",
-}  # fmt: skip
-ALIGNED = {*BINARY, "div", "gt", "ge", "ne", "and", "or", "select_n", "clamp"}
+MOVES: Mapping[str, Callable[[np.ndarray, Mapping[str, Any]], np.ndarray]] = {
+    "transpose": lambda places, params: places.transpose(params["permutation"]),
+    "rev": lambda places, params: np.flip(places, params["dimensions"]),
+    "tile": lambda places, params: np.tile(places, params["reps"]),
+}
+"""Primitives that only move numbers: name -> the same move of an array of their places, by its parameters."""
+ALIGNED = {*BINARY, *OURS, *SWAPPED, "ne", "and", "or", "select_n", "clamp"}
 """Primitives whose operands may have axes of length 1 where the result has longer ones."""
 SAME = ("convert_element_type", "copy", "stop_gradient", "reduce_precision", "copy_p")
 INLINE = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
-AVERAGE = {
-    "_uniform": lambda build, low, high: build.binary("mul", build.constant(0.5), build.binary("add", low, high))
-}
-
-Value = tuple[int, tuple[int, ...]]
-"""A node and its shape in JAX."""
 
 
 def inline(build: Builder, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -98,14 +96,13 @@ class _Lowering:
         return self.build.constant(np.asarray(value))
 
     def _equation(self, equation: Any, given: list[int]) -> list[int]:
-        name = equation.primitive.name
+        name: str = equation.primitive.name
         called = equation.params.get("name", "")
         build = self.build
         if name in INLINE:
-            if called in AVERAGE:
-                low, high = given[1:3]
-                size = math.prod(equation.outvars[0].aval.shape)
-                return [self._spread(AVERAGE[called](build, low, high), size)]
+            if called == "_uniform":
+                mean = build.binary("mul", build.constant(0.5), build.binary("add", *given[1:3]))
+                return [self._spread(mean, _size(equation.outvars[0]))]
             if called.startswith("_normal"):
                 return [build.constant(np.zeros(equation.outvars[0].aval.shape))]
             inner = equation.params.get("jaxpr") or equation.params["call_jaxpr"]
@@ -119,57 +116,56 @@ class _Lowering:
         lower = getattr(self, f"on_{name.replace('-', '_')}", None)
         if lower is not None:
             return lower(equation, given)
-        if name in UNARY:
-            return [build.unary(UNARY[name], given[0])]
-        if name in BINARY:
-            return [build.binary(BINARY[name], *given)]
+        ours = OURS.get(name, name)
+        if ours in UNARY:
+            return [build.unary(ours, given[0])]
+        if ours in BINARY:
+            return [build.binary(ours, *given)]
+        if name in SWAPPED:
+            return [build.binary(SWAPPED[name], given[1], given[0])]
+        if name in REDUCE:
+            return self._reduced(equation, given, REDUCE[name])
+        if name in MOVES:
+            return self._placed(equation, given, lambda places: MOVES[name](places, equation.params))
         if name in SAME:
             return self._same(equation, given)
         if name == "optimization_barrier":
             return given
-        return [build.failed(self._why(equation), _size(out)) for out in equation.outvars]
+        return self._failed(equation)
 
-    def _why(self, equation: Any) -> str:
-        return f"'{equation.primitive.name}' of {[str(atom.aval) for atom in equation.invars]} has no translation"
+    def _failed(self, equation: Any, why: str = "") -> list[int]:
+        given = [str(atom.aval) for atom in equation.invars]
+        why = why or f"'{equation.primitive.name}' of {given} has no translation"
+        return [self.build.failed(why, _size(out)) for out in equation.outvars]
 
     # Numbers.
 
     def _same(self, equation: Any, given: list[int]) -> list[int]:
         source, goal = (atom.aval.dtype for atom in (equation.invars[0], equation.outvars[0]))
-        if np.issubdtype(source, np.floating) and np.issubdtype(goal, np.integer):  # towards zero
-            x = given[0]
-            return [self.build.binary("mul", self.build.unary("sign", x), self._floor(self.build.unary("abs", x)))]
+        if np.issubdtype(source, np.floating) and np.issubdtype(goal, np.integer):
+            return [self._truncated(given[0])]
         if goal == np.bool_ and source != np.bool_:
             return [self._not(self.build.binary("eq", given[0], self.build.constant(0.0)))]
         return given[:1]
 
-    def _floor(self, x: int) -> int:
-        return self.build.unary("floor", x)
+    def _truncated(self, x: int) -> int:
+        """Towards zero."""
+        build = self.build
+        return build.binary("mul", build.unary("sign", x), build.unary("floor", build.unary("abs", x)))
 
     def _not(self, x: int) -> int:
         return self.build.unary("not", x)
 
     def on_div(self, equation: Any, given: list[int]) -> list[int]:
         ratio = self.build.binary("div", *given)
-        if np.issubdtype(equation.outvars[0].aval.dtype, np.integer):
-            ratio = self.build.binary(
-                "mul", self.build.unary("sign", ratio), self._floor(self.build.unary("abs", ratio))
-            )
-        return [ratio]
-
-    def on_gt(self, equation: Any, given: list[int]) -> list[int]:
-        return [self.build.binary("lt", given[1], given[0])]
-
-    def on_ge(self, equation: Any, given: list[int]) -> list[int]:
-        return [self.build.binary("le", given[1], given[0])]
+        return [self._truncated(ratio) if np.issubdtype(equation.outvars[0].aval.dtype, np.integer) else ratio]
 
     def on_ne(self, equation: Any, given: list[int]) -> list[int]:
         return [self._not(self.build.binary("eq", *given))]
 
     def _truth(self, equation: Any, function: str, given: list[int]) -> list[int]:
-        if equation.outvars[0].aval.dtype != np.bool_:
-            return [self.build.failed(self._why(equation), _size(equation.outvars[0]))]
-        return [self.build.binary(function, *given)]
+        is_truth = equation.outvars[0].aval.dtype == np.bool_
+        return [self.build.binary(function, *given)] if is_truth else self._failed(equation)
 
     def on_and(self, equation: Any, given: list[int]) -> list[int]:
         return self._truth(equation, "min", given)
@@ -214,23 +210,26 @@ class _Lowering:
 
     def on_select_n(self, equation: Any, given: list[int]) -> list[int]:
         which, *cases = given
-        build = self.build
         if len(cases) == 2:
-            return [build.where(which, cases[1], cases[0])]
-        result = cases[-1]
+            return [self.build.where(which, cases[1], cases[0])]
+        return self._chosen(which, [[case] for case in cases])
+
+    def _chosen(self, which: int, cases: Sequence[list[int]]) -> list[int]:
+        """The nodes of one of several cases, the last where `which` names no other."""
+        build, result = self.build, cases[-1]
         for number, case in reversed([*enumerate(cases[:-1])]):
-            result = build.where(build.binary("eq", which, build.constant(number)), case, result)
-        return [result]
+            here = build.binary("eq", which, build.constant(number))
+            result = [build.where(here, one, other) for one, other in zip(case, result, strict=True)]
+        return result
 
     # Places.
 
     def _aligned(self, x: int, atom: Any, out: Any) -> int:
         """An operand in the shape of the result; single numbers stay single."""
-        shape, goal = atom.aval.shape, out.aval.shape
-        if shape == goal or self.build.size(x) == 1:
+        goal = out.aval.shape
+        if atom.aval.shape == goal or self.build.size(x) == 1:
             return x
-        places = np.arange(math.prod(shape)).reshape(shape)
-        return self.build.take(x, np.broadcast_to(places, goal))
+        return self.build.take(x, np.broadcast_to(_places(atom), goal))
 
     def _spread(self, x: int, size: int) -> int:
         """A single number, as often as it is wanted."""
@@ -238,8 +237,7 @@ class _Lowering:
 
     def _placed(self, equation: Any, given: list[int], move: Callable[[np.ndarray], np.ndarray]) -> list[int]:
         """An equation that only moves numbers: `move` does to their places what the equation does to them."""
-        places = np.arange(_size(equation.invars[0])).reshape(equation.invars[0].aval.shape)
-        return [self.build.take(given[0], move(places))]
+        return [self.build.take(given[0], move(_places(equation.invars[0])))]
 
     def on_reshape(self, equation: Any, given: list[int]) -> list[int]:
         return given[:1]
@@ -257,15 +255,6 @@ class _Lowering:
 
         return self._placed(equation, given, move)
 
-    def on_transpose(self, equation: Any, given: list[int]) -> list[int]:
-        return self._placed(equation, given, lambda places: places.transpose(equation.params["permutation"]))
-
-    def on_rev(self, equation: Any, given: list[int]) -> list[int]:
-        return self._placed(equation, given, lambda places: np.flip(places, equation.params["dimensions"]))
-
-    def on_tile(self, equation: Any, given: list[int]) -> list[int]:
-        return self._placed(equation, given, lambda places: np.tile(places, equation.params["reps"]))
-
     def on_slice(self, equation: Any, given: list[int]) -> list[int]:
         params = equation.params
         steps = params["strides"] or (1,) * len(params["start_indices"])
@@ -275,26 +264,22 @@ class _Lowering:
 
     def on_split(self, equation: Any, given: list[int]) -> list[int]:
         cuts = np.cumsum(equation.params["sizes"])[:-1]
-        places = np.arange(_size(equation.invars[0])).reshape(equation.invars[0].aval.shape)
-        return [self.build.take(given[0], part) for part in np.split(places, cuts, equation.params["axis"])]
+        parts = np.split(_places(equation.invars[0]), cuts, equation.params["axis"])
+        return [self.build.take(given[0], part) for part in parts]
 
     def on_concatenate(self, equation: Any, given: list[int]) -> list[int]:
         starts = np.cumsum([0, *(self.build.size(node) for node in given)])
-        parts = [
-            start + np.arange(_size(atom)).reshape(atom.aval.shape)
-            for start, atom in zip(starts, equation.invars, strict=False)
-        ]
+        parts = [start + _places(atom) for start, atom in zip(starts, equation.invars, strict=False)]
         places = np.concatenate(parts, equation.params["dimension"])
         return [self.build.take(self.build.concat(given), places)]
 
     def on_pad(self, equation: Any, given: list[int]) -> list[int]:
-        shape = equation.invars[0].aval.shape
-        places = np.arange(math.prod(shape)).reshape(shape)
+        places = _places(equation.invars[0])
         last = places.size  # the padding's place
         for axis, (low, high, inner) in enumerate(equation.params["padding_config"]):
             if min(low, high) < 0 or inner:
-                return [self.build.failed(self._why(equation), _size(equation.outvars[0]))]
-            width = [(low, high) if other == axis else (0, 0) for other in range(len(shape))]
+                return self._failed(equation)
+            width = [(low, high) if other == axis else (0, 0) for other in range(places.ndim)]
             places = np.pad(places, width, constant_values=last)
         return [self.build.take(self.build.concat(given), places)]
 
@@ -377,7 +362,7 @@ class _Lowering:
         numbers = equation.params["dimension_numbers"]
         shape, indices, updates = (atom.aval.shape for atom in equation.invars)
         if numbers.operand_batching_dims:
-            return [self.build.failed(self._why(equation), _size(equation.outvars[0]))]
+            return self._failed(equation)
         batch = [axis for axis in range(len(updates)) if axis not in numbers.update_window_dims]
         kept = [axis for axis in range(len(shape)) if axis not in numbers.inserted_window_dims]
         grid, strides = np.indices(updates), _strides(shape)
@@ -409,27 +394,12 @@ class _Lowering:
         rows = self._placed(equation, given, lambda places: places.transpose(order))[0]
         return [self.build.reduce(how, rows, width)]
 
-    def on_reduce_sum(self, equation: Any, given: list[int]) -> list[int]:
-        return self._reduced(equation, given, "sum")
-
-    def on_reduce_prod(self, equation: Any, given: list[int]) -> list[int]:
-        return self._reduced(equation, given, "prod")
-
-    def on_reduce_max(self, equation: Any, given: list[int]) -> list[int]:
-        return self._reduced(equation, given, "max")
-
-    def on_reduce_min(self, equation: Any, given: list[int]) -> list[int]:
-        return self._reduced(equation, given, "min")
-
-    on_reduce_or, on_reduce_and = on_reduce_max, on_reduce_min
-
     def on_cumsum(self, equation: Any, given: list[int]) -> list[int]:
         axis, shape = equation.params["axis"], equation.invars[0].aval.shape
         if len(shape) != 1 or equation.params["reverse"]:
-            return [self.build.failed(self._why(equation), _size(equation.outvars[0]))]
-        return [
-            self.build.matmul(given[0], self.build.constant(np.triu(np.ones((shape[axis],) * 2))), shape[0], shape[0])
-        ]
+            return self._failed(equation)
+        before = self.build.constant(np.triu(np.ones((shape[axis],) * 2)))
+        return [self.build.matmul(given[0], before, shape[0], shape[0])]
 
     def on_argmin(self, equation: Any, given: list[int]) -> list[int]:
         return self._argextreme(equation, given, 1.0)
@@ -455,7 +425,7 @@ class _Lowering:
     def on_sort(self, equation: Any, given: list[int]) -> list[int]:
         shape, axis = equation.invars[0].aval.shape, equation.params["dimension"]
         if equation.params["num_keys"] != 1 or axis != len(shape) - 1:
-            return [self.build.failed(self._why(equation), _size(out)) for out in equation.outvars]
+            return self._failed(equation)
         width = shape[-1]
         rows = np.repeat(np.arange(math.prod(shape) // width) * width, width)
         places = self.build.binary("add", self.build.argsort(given[0], width), self.build.constant(rows))
@@ -469,8 +439,9 @@ class _Lowering:
         width = math.prod(a[axis] for axis in left)
         columns = math.prod(b[axis] for axis in free_b)
         count = math.prod(a[axis] for axis in left_batch)
-        places_a = np.arange(math.prod(a)).reshape(a).transpose([*left_batch, *free_a, *left]).reshape(count, -1)
-        places_b = np.arange(math.prod(b)).reshape(b).transpose([*right_batch, *right, *free_b]).reshape(count, -1)
+        places_a, places_b = (_places(atom) for atom in equation.invars)
+        places_a = places_a.transpose([*left_batch, *free_a, *left]).reshape(count, -1)
+        places_b = places_b.transpose([*right_batch, *right, *free_b]).reshape(count, -1)
         build = self.build
         parts = [
             build.matmul(build.take(given[0], one), build.take(given[1], other), width, columns)
@@ -484,7 +455,7 @@ class _Lowering:
         params, build = equation.params, self.build
         constants, carries, length = params["num_consts"], params["num_carry"], params["length"]
         if length > LONGEST:
-            return [build.failed(f"a loop of {length} rounds", _size(out)) for out in equation.outvars]
+            return self._failed(equation, f"a loop of {length} rounds")
         fixed, carry = given[:constants], given[constants : constants + carries]
         rows = given[constants + carries :]
         gathered: list[list[int]] = [[] for _ in equation.outvars[carries:]]
@@ -504,17 +475,17 @@ class _Lowering:
 
     def on_cond(self, equation: Any, given: list[int]) -> list[int]:
         which, *arguments = given
-        build = self.build
         branches = [self.run(branch.jaxpr, branch.consts, arguments) for branch in equation.params["branches"]]
-        result = branches[-1]
-        for number, branch in reversed([*enumerate(branches[:-1])]):
-            here = build.binary("eq", which, build.constant(number))
-            result = [build.where(here, one, other) for one, other in zip(branch, result, strict=True)]
-        return result
+        return self._chosen(which, branches)
 
 
 def _size(atom: Any) -> int:
     return math.prod(atom.aval.shape)
+
+
+def _places(atom: Any) -> np.ndarray:
+    """Places of an array's numbers, in its shape."""
+    return np.arange(_size(atom)).reshape(atom.aval.shape)
 
 
 def _strides(shape: Sequence[int]) -> np.ndarray:

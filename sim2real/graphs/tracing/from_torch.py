@@ -26,6 +26,7 @@ BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "lt": "lt", "le": "le",
     "eq": "eq", "logical_and": "min", "logical_or": "max", "atan2": "atan2", "pow": "pow",
 }  # fmt: skip
+SWAPPED = {"gt": "lt", "ge": "le"}
 SAME = ("view", "squeeze", "unsqueeze", "clone", "_to_copy", "alias", "detach", "reshape", "_unsafe_view", "dropout")
 MOVES = {
     "permute": lambda places, order: places.transpose(order),
@@ -131,6 +132,8 @@ class _Lowering:
             return self.build.unary(UNARY[name], self._value(given[0]))
         if name in BINARY:
             return self.build.binary(BINARY[name], *(self._wide(one, node) for one in given[:2]))
+        if name in SWAPPED:
+            return self.build.binary(SWAPPED[name], *(self._wide(given[place], node) for place in (1, 0)))
         if name in REDUCE:
             return self._reduced(node, REDUCE[name], name == "mean")
         raise GraphError(f"the network uses {node.target}, which has no translation")
@@ -174,14 +177,13 @@ class _Lowering:
     def on_full(self, node: Any) -> int:
         return self.build.constant(np.full(_shape(node), float(node.args[1])))
 
+    on_full_like = on_full
+
     def on_arange(self, node: Any) -> int:
         return self.build.constant(np.arange(*node.args))
 
     def on_scalar_tensor(self, node: Any) -> int:
         return self.build.constant(float(node.args[0]))
-
-    def on_full_like(self, node: Any) -> int:
-        return self.build.constant(np.full(_shape(node), float(node.args[1])))
 
     def on_where(self, node: Any) -> int:
         size = math.prod(_shape(node))
@@ -222,12 +224,6 @@ class _Lowering:
     def on_rsqrt(self, node: Any) -> int:
         return self.build.binary("div", self.build.constant(1.0), self.build.unary("sqrt", self._value(node.args[0])))
 
-    def on_gt(self, node: Any) -> int:
-        return self.build.binary("lt", self._wide(node.args[1], node), self._wide(node.args[0], node))
-
-    def on_ge(self, node: Any) -> int:
-        return self.build.binary("le", self._wide(node.args[1], node), self._wide(node.args[0], node))
-
     def on_ne(self, node: Any) -> int:
         return self.build.unary("not", self.build.binary("eq", *(self._wide(one, node) for one in node.args[:2])))
 
@@ -238,15 +234,14 @@ class _Lowering:
         return self.build.binary("pow", self._wide(x, node), self._wide(exponent, node))
 
     def on_mm(self, node: Any) -> int:
-        a, b = node.args[:2]
+        return self._product(*node.args[:2])
+
+    def _product(self, a: Any, b: Any) -> int:
         (_, width), (_, columns) = _shape(a), _shape(b)
         return self.build.matmul(self._value(a), self._value(b), width, columns)
 
     def on_addmm(self, node: Any) -> int:
-        bias, a, b = node.args[:3]
-        (_, width), (_, columns) = _shape(a), _shape(b)
-        product = self.build.matmul(self._value(a), self._value(b), width, columns)
-        return self.build.binary("add", product, self._wide(bias, node))
+        return self.build.binary("add", self._product(*node.args[1:3]), self._wide(node.args[0], node))
 
     def on_bmm(self, node: Any) -> int:
         a, b = node.args[:2]
@@ -287,27 +282,22 @@ class _Lowering:
         x, sizes, weight, bias, small = node.args
         shape, build, value = _shape(x), self.build, self._value(x)
         axes = list(range(len(shape) - len(sizes), len(shape)))
-        inner = [1 if axis in axes else size for axis, size in enumerate(shape)]
-        back = np.broadcast_to(np.arange(math.prod(inner)).reshape(inner), shape)
+        back = _back(shape, axes)
         away = build.binary("sub", value, build.take(self._over(value, shape, axes, "sum", mean=True), back))
         variance = self._over(build.binary("mul", away, away), shape, axes, "sum", mean=True)
         deviation = build.unary("sqrt", build.binary("add", variance, build.constant(float(small))))
         result = build.binary("div", away, build.take(deviation, back))
         for name, argument in (("mul", weight), ("add", bias)):
             if argument is not None:
-                result = build.binary(
-                    name, result, build.take(self._value(argument), np.broadcast_to(_places(argument), shape))
-                )
+                wide = build.take(self._value(argument), np.broadcast_to(_places(argument), shape))
+                result = build.binary(name, result, wide)
         return [result]
 
     def on__softmax(self, node: Any) -> int:
         x, axis = node.args[:2]
         shape, build = _shape(x), self.build
         axis %= len(shape)
-        inner = [*shape]
-        inner[axis] = 1
-        back = np.broadcast_to(np.arange(math.prod(inner)).reshape(inner), shape)
-        value = self._value(x)
+        back, value = _back(shape, [axis]), self._value(x)
         highest = build.take(self._over(value, shape, [axis], "max"), back)
         raised = build.unary("exp", build.binary("sub", value, highest))
         return build.binary("div", raised, build.take(self._over(raised, shape, [axis], "sum"), back))
@@ -315,6 +305,12 @@ class _Lowering:
 
 def _shape(argument: Any) -> tuple[int, ...]:
     return tuple(argument.meta["val"].shape) if hasattr(argument, "meta") else ()
+
+
+def _back(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
+    """Places among numbers that were reduced along some axes, in the shape that there was before."""
+    inner = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    return np.broadcast_to(np.arange(math.prod(inner)).reshape(inner), shape)
 
 
 def _places(argument: Any) -> np.ndarray:

@@ -107,16 +107,10 @@ class Sources:
         for place, name in enumerate(self.joints):
             joint = model.joint(name)
             qpos[joint.qposadr[0]], qvel[joint.dofadr[0]] = build.take(pos, [place]), build.take(vel, [place])
-        for start, (joint, name) in self.bodies.items():
-            dof = int(model.jnt_dofadr[joint])
-            for suffix, size, row, first in (
-                ("pos", 3, qpos, start),
-                ("quat", 4, qpos, start + 3),
-                ("linvel_w", 3, qvel, dof),
-                ("angvel_b", 3, qvel, dof + 3),
-            ):
-                whole = build.input(f"{name}.{suffix}", size)
-                row[first : first + size] = [build.take(whole, [axis]) for axis in range(size)]
+        for name, (array, window) in self._free.items():
+            size = window.stop - window.start
+            whole = build.input(name, size)
+            (qpos, qvel)[array][window] = [build.take(whole, [axis]) for axis in range(size)]
         sensed = [zero] * model.nsensordata
         pose = Argument(build.concat(qpos), (model.nq,))
         computed = inline(build, functools.partial(readings, model), pose)
@@ -130,14 +124,19 @@ class Sources:
     def values(self, qpos: np.ndarray, qvel: np.ndarray, sensordata: np.ndarray) -> dict[str, np.ndarray]:
         """Name -> (..., size) of every source, of a simulated world's arrays or of many (..., n)."""
         found = {JOINT_POS: qpos[..., self._pos], JOINT_VEL: qvel[..., self._vel]}
+        found |= {name: (qpos, qvel)[array][..., window] for name, (array, window) in self._free.items()}
+        return {**{name: sensordata[..., window] for name, window in self.layout.slices.items()}, **found}
+
+    @property
+    def _free(self) -> dict[str, tuple[int, slice]]:
+        """Source of a floating body -> whether it is in qpos (0) or qvel (1), and where."""
+        found = {}
         for start, (joint, name) in self.bodies.items():
             dof = int(self.model.jnt_dofadr[joint])
-            found[f"{name}.pos"], found[f"{name}.quat"] = qpos[..., start : start + 3], qpos[..., start + 3 : start + 7]
-            found[f"{name}.linvel_w"], found[f"{name}.angvel_b"] = (
-                qvel[..., dof : dof + 3],
-                qvel[..., dof + 3 : dof + 6],
-            )
-        return {**{name: sensordata[..., window] for name, window in self.layout.slices.items()}, **found}
+            found[f"{name}.pos"], found[f"{name}.quat"] = (0, slice(start, start + 3)), (0, slice(start + 3, start + 7))
+            found[f"{name}.linvel_w"] = 1, slice(dof, dof + 3)
+            found[f"{name}.angvel_b"] = 1, slice(dof + 3, dof + 6)
+        return found
 
 
 def _called(model: mujoco.MjModel, joint: int) -> str:

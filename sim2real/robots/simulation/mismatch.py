@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Annotated
 
 import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import POSITIVE, Bounded
 
 SPREAD: Mapping[str, float] = {
     "mass": 0.1,  # payload, battery, cables
@@ -23,29 +25,23 @@ SPREAD: Mapping[str, float] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelMismatch:
+class ModelMismatch(Bounded):
     """Scales on the model's parameters; 1 everywhere is the model itself."""
 
-    mass: float = 1.0
+    mass: Annotated[float, POSITIVE] = 1.0
     """Of every body, with its inertia."""
-    friction: float = 1.0
+    friction: Annotated[float, POSITIVE] = 1.0
     """Sliding friction of the floor."""
-    motor_strength: float = 1.0
+    motor_strength: Annotated[float, POSITIVE] = 1.0
     """Stiffness and damping of servos; thrust of rotors."""
-    joint_friction: float = 1.0
+    joint_friction: Annotated[float, POSITIVE] = 1.0
     """Dry friction of every joint."""
-    joint_damping: float = 1.0
+    joint_damping: Annotated[float, POSITIVE] = 1.0
     """Viscous friction of every joint."""
-    armature: float = 1.0
+    armature: Annotated[float, POSITIVE] = 1.0
     """Reflected inertia of every motor."""
     encoder_bias: tuple[float, ...] = ()
     """rad, of every joint; empty: none."""
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name != "encoder_bias" and not value > 0:
-                raise EmbodiedError(f"{field.name}={value}; expected a positive scale")
 
     @classmethod
     def draw(cls, size: float, joints: int, seed: int) -> ModelMismatch:

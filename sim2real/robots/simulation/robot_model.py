@@ -160,9 +160,8 @@ class RobotModel:
         known = {name: part(readings) for name, part in self._parts.items()}
         if self._contract.joints:
             known |= {"joint_pos": readings[JOINT_POS], "joint_vel": readings[JOINT_VEL]}
-        if self._photographer is None:
-            return Measurement(time, **known, readings=readings)
-        return Measurement(time, **known, readings=self._photographer.beside(readings, world, state))
+        seen = self._photographer
+        return Measurement(time, **known, readings=seen.beside(readings, world, state) if seen else readings)
 
     def _noisy(
         self, readings: Mapping[str, np.ndarray], rng: np.random.Generator, factor: float

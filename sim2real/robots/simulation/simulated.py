@@ -15,7 +15,7 @@ import dataclasses
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from embodied import cli  # isort: skip  (before jax, whose environment variables the package sets)
 
@@ -25,6 +25,7 @@ import numpy as np
 from embodied.core.world import World
 from embodied.engines import make_engine
 from embodied.errors import EmbodiedError
+from embodied.storage.bounds import FRACTION, NOT_NEGATIVE, Bound, Bounded
 from sim2real.contract.contract import Contract
 from sim2real.robots.base import Measurement, Phase, Robot, TaskResult
 from sim2real.robots.simulation.lockstep import Lockstep
@@ -32,23 +33,23 @@ from sim2real.robots.simulation.mismatch import ModelMismatch
 from sim2real.robots.simulation.robot_model import RobotModel
 from sim2real.robots.simulation.task_evaluator import TaskEvaluator
 
-LONGEST = 1.0  # s, latency
+UP_TO_LONGEST = Bound("0 s or more and less than 1 s", lambda latency: 0 <= latency < 1)
 SLACK = 1e-9  # s, below which two times on a grid of physics steps are the same
 
 
 @dataclasses.dataclass(frozen=True)
-class SimulatedOptions:
+class SimulatedOptions(Bounded):
     """Latency, noise, losses and model mismatch of a simulated robot."""
 
     realtime: bool = True
     """Follow the computer's clock; otherwise as fast as possible, and then each run is a function of its seed."""
-    latency: float = 0.0
+    latency: Annotated[float, UP_TO_LONGEST] = 0.0
     """s that commands take to reach the motors."""
-    sensor_latency: cli.Rare[float] = 0.0
+    sensor_latency: Annotated[cli.Rare[float], UP_TO_LONGEST] = 0.0
     """s that measurements take to reach the policy."""
-    noise: float = 1.0
+    noise: Annotated[float, NOT_NEGATIVE] = 1.0
     """Factor on the noise of the sensors, of which 1 is the training's."""
-    loss: float = 0.0
+    loss: Annotated[float, FRACTION] = 0.0
     """Probability that a packet is lost, a command or a measurement, each by itself."""
     mismatch: float = 0.0
     """Size of a random deviation of masses, frictions, motors and encoders from the model; 1 is about a real robot."""
@@ -68,15 +69,6 @@ class SimulatedOptions:
     """Of the initial state, the noise, the losses and the mismatch."""
     robot_file: cli.Rare[Path | None] = None
     """Model file of the robot, if it no longer lies where it was trained with; it must be the same."""
-
-    def __post_init__(self) -> None:
-        for name in ("latency", "sensor_latency"):
-            if not 0 <= getattr(self, name) < LONGEST:
-                raise EmbodiedError(f"{name}={getattr(self, name)}; expected [0, {LONGEST:g}) s")
-        if not 0 <= self.loss <= 1:
-            raise EmbodiedError(f"loss={self.loss}; expected a probability")
-        if not self.noise >= 0:
-            raise EmbodiedError(f"noise={self.noise}; expected a factor of at least 0")
 
     def model_mismatch(self, joints: int) -> ModelMismatch:
         """All deviations from the model, of a robot with so many joints."""

@@ -8,8 +8,6 @@ import os
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from sim2real.bundles.bundle import load
 from sim2real.bundles.contents import golden_of
 from sim2real.bundles.files import MANIFEST, MAX_BYTES, REQUIRED, BundleError
 from sim2real.contract import document
-from sim2real.contract.contract import Contract
 from sim2real.graphs import golden
 from tests.kit import commands
 from tests.kit.bundles import (
@@ -118,9 +115,9 @@ def test_a_damaged_file_is_refused_by_name(folder, name, damage):
         pytest.skip("JSON may end with any number of line breaks; they say nothing")
     change, message = DAMAGES[damage]
     (folder / name).write_bytes(change((folder / name).read_bytes()))
-    with pytest.raises(BundleError, match=message):
-        load(folder)
-    assert name in refused(folder)
+    said = refused(folder)
+    assert re.search(message, said)
+    assert name in said
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -174,11 +171,9 @@ FORGERIES = {
     "no number": (lambda d: d.update(control_hz=float("nan")), "NaN is no number"),
     "word": (lambda d: d.update(control_hz="fast"), "contract.json"),
     "words": (lambda d: d["actuators"][0].update(lower="a", upper="z", offset="k"), "contract.json"),
-    "field": (lambda d: d.update(owner="me"), "unknown fields owner"),
     "nothing": (lambda d: d.clear(), "contract.json"),
     "no field": (lambda d: d.pop("workspace"), "not written as embodied writes it"),
     "fewer": (lambda d: d["actuators"].pop(), "it maps gyro"),
-    "format": (lambda d: d.update(format=2), "format 2"),
     "terms": (lambda d: d.update(terms=7), "contract.json"),
 }
 
@@ -225,26 +220,20 @@ def test_a_forged_network_is_refused(folder, forgery):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gyro[0]", "gyro[9]", "columns"),
+        (r"gyro\[0\]", "gyro[9]", "columns"),
         (",", ";", "columns"),
-        ("\n0.0,", "\n", "rows that are not of 13 numbers"),
-        ("\n0.0,", "\nnan,", "finite"),
-        ("\n0.0,", "\nx,", "could not convert"),
+        (r"\n0\.0,", r"\n", "rows that are not of 13 numbers"),
+        (r"\n0\.0,", r"\nnan,", "finite"),
+        (r"\n0\.0,", r"\nx,", "could not convert"),
+        (r"\n[\s\S]*", r"\n", "no rows"),
     ],
 )
 def test_forged_golden_steps_are_refused(folder, old, new, message):
-    text = (folder / "golden.csv").read_text()
-    assert old in text
-    (folder / "golden.csv").write_text(text.replace(old, new, 1))
+    text, changes = re.subn(old, new, (folder / "golden.csv").read_text(), count=1)
+    assert changes
+    (folder / "golden.csv").write_text(text)
     reseal(folder)
     assert re.search(rf"golden\.csv: .*{message}", refused(folder))
-
-
-def test_golden_steps_must_be_there(folder):
-    header = (folder / "golden.csv").read_text().splitlines()[0]
-    (folder / "golden.csv").write_text(header + "\n")
-    reseal(folder)
-    assert "no rows" in refused(folder)
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "more.pkl", "crazyflie/../x"])
@@ -261,11 +250,18 @@ def rewrite_manifest(folder, change):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("files", []), ("files", {"README.md": 3}), ("policy", None), ("format", 99)]
+    ("field", "value", "message"),
+    [
+        ("files", [], MANIFEST),
+        ("files", {"README.md": 3}, MANIFEST),
+        ("policy", None, MANIFEST),
+        ("format", 99, MANIFEST),
+        ("format", 2, r"bundle format 2 by embodied .*, which reads format 3; export the policy again$"),
+    ],
 )
-def test_a_manifest_of_another_form_is_refused(folder, field, value):
+def test_a_manifest_of_another_form_or_version_is_refused(folder, field, value, message):
     rewrite_manifest(folder, lambda document: document.update({field: value}))
-    assert MANIFEST in refused(folder)
+    assert re.search(message, refused(folder))
 
 
 @pytest.mark.parametrize("name", [MANIFEST, "contract.json", "golden.csv"])
@@ -283,12 +279,6 @@ def test_texts_keep_numbers_to_the_last_bit():
         np.testing.assert_array_equal(again.inputs[name], values)
     np.testing.assert_array_equal(again.action, steps.action)
     np.testing.assert_array_equal(again.target, steps.target)
-    assert isinstance(contract, Contract)
-
-
-def test_a_bundle_of_an_earlier_version_is_refused_with_its_version_and_what_to_do(folder):
-    rewrite_manifest(folder, lambda document: document.update(format=2))
-    assert re.search(r"bundle format 2 by embodied .*, which reads format 3; export the policy again$", refused(folder))
 
 
 def test_the_command_line_verifies(folder, capsys):
@@ -306,7 +296,5 @@ def test_deploying_needs_neither_torch_nor_jax(made):
         "ready = load(sys.argv[1]);"
         "print(ready.contract.task, sorted({'torch', 'jax', 'mujoco'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(made)], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = commands.interpreted("-c", code, str(made))
     assert done.stdout.strip() == "family/task []"

@@ -11,12 +11,11 @@ import dataclasses
 import functools
 import math
 import shutil
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from policies.policy import Policy
 from sim2real import export
@@ -30,7 +29,6 @@ from sim2real.graphs.tracing.from_torch import PolicyNodes
 from sim2real.robots.base import Measurement
 from tests.kit.bundles import compile_c, contract_of, shipped_bundle, small_policy
 from tests.kit.fakes import given
-from tests.kit.noiseless import measured, noiseless
 from tests.kit.worlds import task_of
 
 pytest.importorskip("onnx")
@@ -197,13 +195,6 @@ def small() -> tuple[Described, Policy]:
     return describe(task_of(HOVER), HOVER, PolicyNodes(policy)), policy
 
 
-def exported(folder: Path, **changes: Any) -> bundle.Bundle:
-    """A bundle of the small policy whose contract says other things."""
-    made, policy = small()
-    made = dataclasses.replace(made, contract=dataclasses.replace(made.contract, **changes))
-    return export.finished(folder, *contents(made, policy), made.contract)
-
-
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):
     return bundle.load(shipped_bundle(HOVER)), tmp_path_factory.mktemp("shipped")
@@ -234,16 +225,12 @@ def compare(drone, made, steps):
     np.testing.assert_allclose(logged, force, atol=1e-6)
 
 
-def test_the_shipped_policy_flies_as_in_python(drone, shipped):
+def test_the_shipped_policy_flies_as_in_python_and_begins_anew_with_each_flight(drone, shipped):
     compare(drone, shipped[0], 50)
-
-
-def test_what_it_remembers_begins_anew_with_each_flight(drone, shipped):
-    compare(drone, shipped[0], 5)
     drone.enable(0)
     drone(LEVEL, TARGET)
     drone.step = 0  # on its next step the policy acts
-    compare(drone, shipped[0], 5)  # as if nothing had been before
+    compare(drone, shipped[0], 5)  # as if nothing had been remembered
 
 
 def test_pid_flies_until_the_operator_enables_the_policy(drone):
@@ -313,7 +300,11 @@ def test_setpoints_are_limited_to_those_of_training(drone, shipped):
 
 @pytest.mark.parametrize(("degrees", "trips"), [(50, False), (70, True), (180, True)])
 def test_tilt_is_limited_where_the_contract_limits_it(tmp_path, degrees, trips):
-    made = exported(tmp_path / "b", max_tilt=math.radians(60))
+    described, policy = small()
+    contract = dataclasses.replace(described.contract, max_tilt=math.radians(60))
+    made = export.finished(
+        tmp_path / "b", *contents(dataclasses.replace(described, contract=contract), policy), contract
+    )
     drone, half = Drone(made.path, tmp_path), math.radians(degrees) / 2
     drone.enable(1)
     drone(dataclasses.replace(LEVEL, orientation=np.array([math.cos(half), 0, math.sin(half), 0])), TARGET)
@@ -359,22 +350,25 @@ def sources_of(contract: Contract) -> dict[str, str]:
     return crazyflie_code.sources(made.graph, contract, golden, {"policy.c": "", "policy.h": ""}, "0" * 64)
 
 
-def with_source(contract: Contract) -> Contract:
-    legs = dataclasses.replace(contract.step.sources[0], name="joint_pos")
-    return dataclasses.replace(contract, step=dataclasses.replace(contract.step, sources=(legs,)))
+def with_first(part: str, **changes: Any) -> Callable[[Contract], Contract]:
+    """A contract whose step has only the first of its sources or commands, changed."""
 
+    def change(contract: Contract) -> Contract:
+        first = dataclasses.replace(getattr(contract.step, part)[0], **changes)
+        return dataclasses.replace(contract, step=dataclasses.replace(contract.step, **{part: (first,)}))
 
-def with_command(contract: Contract, **changes: Any) -> Contract:
-    command = dataclasses.replace(contract.step.commands[0], **changes)
-    return dataclasses.replace(contract, step=dataclasses.replace(contract.step, commands=(command,)))
+    return change
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda c: dataclasses.replace(c, control_hz=30.0), "control_hz=30 does not divide the firmware's 1000 Hz"),
-        (with_source, "firmware does not know joint_pos; it knows gyro, orientation, position, linvel_w"),
-        (lambda c: with_command(c, numbers=()), "a position setpoint has 3 numbers; the contract's command has 0"),
+        (
+            with_first("sources", name="joint_pos"),
+            "does not know joint_pos; it knows gyro, orientation, position, linvel_w",
+        ),
+        (with_first("commands", numbers=()), "a position setpoint has 3 numbers; the contract's command has 0"),
         (lambda c: dataclasses.replace(c, actuators=c.actuators[:3]), "4 rotors; the contract has targets of rotor1"),
         (lambda c: dataclasses.replace(c, rotors=c.rotors[:3]), "the Crazyflie has 4 rotors"),
     ],
@@ -390,27 +384,3 @@ def test_other_robots_and_drones_without_a_command_have_no_controller():
     still = dataclasses.replace(contract, step=dataclasses.replace(contract.step, commands=()))
     for other in (dataclasses.replace(contract, robot="hexa"), dataclasses.replace(contract, rotors=()), still):
         assert not sources_of(other)
-
-
-@pytest.mark.slow
-def test_the_firmwares_controller_hovers_in_simulation(drone):
-    env, contract = noiseless(HOVER)
-    task: Any = env.task
-    hover, most = float(task.drone.hover_thrust), float(task.drone.max_thrust)
-    for seed in range(3):
-        env.reset(seed)
-        drone.code.controllerOutOfTreeInit()
-        drone.step = 0
-        drone.enable(1)
-        for _ in range(390):  # of 400, after which the episode begins anew
-            seen = measured(env, contract)
-            forces = np.zeros(4)
-            for _ in range(STEPS_PER_ACTION):
-                mode, forces = drone(seen, TARGET)
-                assert mode == FORCE
-            change = forces * THRUST_MAX - hover
-            action = np.where(change > 0, change / (most - hover), change / hover)
-            env.step(torch.as_tensor(action[None], dtype=torch.float32))
-        last = measured(env, contract)
-        assert np.linalg.norm(given(last.position) - TARGET) < 0.1
-        assert np.linalg.norm(given(last.linvel)) < 0.1

@@ -1,6 +1,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import mujoco
@@ -46,6 +47,17 @@ def session(
     return views, np.array(poses), camera_to_parent
 
 
+def refined(
+    board: Board, camera: Camera, seen: See, parent: Parent, seed: int, **options: Any
+) -> tuple[Session, hand_eye.Place, hand_eye.Place, np.ndarray]:
+    """Measurements, the closed form's place, the place of least squares in pixels, and the truth."""
+    views, poses, truth = session(board, seen, parent, seed, **options)
+    boards = np.array([hand_eye.detect.pose(view, board, camera) for view in views])
+    measured = Session(tuple(views), poses, boards, board, camera, parent)
+    closed = hand_eye.closed_form(measured)
+    return measured, closed, hand_eye.refine(measured, closed)[0], truth
+
+
 def apart(result: hand_eye.HandEye, truth: np.ndarray) -> tuple[float, float]:
     """mm and degrees."""
     error = transforms.inverse(truth) @ result.camera_to_parent
@@ -60,16 +72,9 @@ def test_perfect_views_give_the_place_back(parent: Parent, board: Board, camera:
     assert result.mount.parent is parent
     np.testing.assert_allclose(result.mount.camera_to_parent, result.camera_to_parent, atol=1e-12)
     board_in_frame = (poses if parent is Parent.HAND else transforms.inverse(poses)) @ truth
-    np.testing.assert_allclose(
-        transforms.inverse(board_in_frame) @ result.board_to_frame @ [*MIDDLE, 1.0],
-        [[*view_middle, 1.0] for view_middle in _middles(views, board, camera)], atol=1e-5,
-    )  # fmt: skip
-
-
-def _middles(views: list[View], board: Board, camera: Camera) -> np.ndarray:
-    from sim2real.cameras.detect import pose
-
-    return np.array([(pose(view, board, camera) @ [*MIDDLE, 1.0])[:3] for view in views])
+    found = transforms.inverse(board_in_frame) @ result.board_to_frame @ [*MIDDLE, 1.0]
+    middles = [hand_eye.detect.pose(view, board, camera) @ [*MIDDLE, 1.0] for view in views]
+    np.testing.assert_allclose(found, middles, atol=1e-5)
 
 
 def test_park_martin_alone_is_exact_without_noise(board: Board, camera: Camera, seen: See) -> None:
@@ -83,18 +88,12 @@ def test_park_martin_alone_is_exact_without_noise(board: Board, camera: Camera, 
 
 
 def test_refinement_is_better_than_the_closed_form(board: Board, camera: Camera, seen: See) -> None:
-    from sim2real.cameras.detect import pose
-
-    closed, refined = [], []
+    errors = []
     for seed in range(6):
-        views, poses, truth = session(board, seen, Parent.HAND, seed, noise=0.3)
-        boards = np.array([pose(view, board, camera) for view in views])
-        measured = Session(tuple(views), poses, boards, board, camera, Parent.HAND)
-        start = hand_eye.closed_form(measured)
-        end, _ = hand_eye.refine(measured, start)
-        closed.append(np.linalg.norm(start.camera_to_parent[:3, 3] - truth[:3, 3]))
-        refined.append(np.linalg.norm(end.camera_to_parent[:3, 3] - truth[:3, 3]))
-    assert np.mean(refined) < 0.7 * np.mean(closed)
+        _, start, end, truth = refined(board, camera, seen, Parent.HAND, seed, noise=0.3)
+        errors.append([np.linalg.norm((place.camera_to_parent - truth)[:3, 3]) for place in (start, end)])
+    closed, better = np.mean(errors, 0)
+    assert better < 0.7 * closed
 
 
 @pytest.mark.parametrize("parent", [Parent.HAND, pytest.param(Parent.BASE, marks=pytest.mark.slow)])
@@ -102,10 +101,7 @@ def test_a_loose_robot_is_trusted_less(parent: Parent, board: Board, camera: Cam
     """Where the hand is off by 0.5 mm and 1 mrad, least squares in pixels alone are worse than knowing that."""
     plain, weighed, spreads = [], [], []
     for seed in range(5):
-        views, poses, truth = session(board, seen, parent, seed, 15, robot=(5e-4, 1e-3))
-        boards = np.array([hand_eye.detect.pose(view, board, camera) for view in views])
-        measured = Session(tuple(views), poses, boards, board, camera, parent)
-        place, _ = hand_eye.refine(measured, hand_eye.closed_form(measured))
+        measured, _, place, truth = refined(board, camera, seen, parent, seed, count=15, robot=(5e-4, 1e-3))
         plain.append(transforms.angle(truth[:3, :3].T @ place.camera_to_parent[:3, :3]))
         for _ in range(2):
             place, _ = hand_eye.refine(measured, place, hand_eye.estimate_spread(measured, place))
@@ -121,10 +117,8 @@ def test_intervals_hold_what_they_promise(seeds: int, board: Board, camera: Came
     scores = []
     for seed in range(seeds):
         # With and without errors of the robot's own.
-        views, poses, truth = session(board, seen, Parent.HAND, seed, robot=(2e-4, 2e-4) if seed % 2 else (0, 0))
-        boards = np.array([hand_eye.detect.pose(view, board, camera) for view in views])
-        measured = Session(tuple(views), poses, boards, board, camera, Parent.HAND)
-        place, _ = hand_eye.refine(measured, hand_eye.closed_form(measured))
+        robot = (2e-4, 2e-4) if seed % 2 else (0, 0)
+        measured, _, place, truth = refined(board, camera, seen, Parent.HAND, seed, robot=robot)
         place, std = hand_eye.refine(measured, place, hand_eye.estimate_spread(measured, place))
         found = place.camera_to_parent
         error = [*transforms.logarithm(truth[:3, :3].T @ found[:3, :3]), *(found - truth)[:3, 3]]
@@ -215,6 +209,7 @@ def written(folder: Path, images: list[np.ndarray], poses: np.ndarray | None = N
 def test_a_camera_is_found_from_photographs(
     parent: Parent, board: Board, camera: Camera, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Within 1 mm and 0.1 degrees, with noise and distortion."""
     lens, images = Lens.of(camera, 1), []
 
     def taken(pose: np.ndarray, rng: np.random.Generator, noise: float, name: str) -> View:
@@ -222,42 +217,21 @@ def test_a_camera_is_found_from_photographs(
         return View(name, (camera.width, camera.height), np.zeros(0, int), np.zeros((0, 2)))
 
     _, poses, truth = session(board, taken, parent, count=8)
-    page = found_by_the_command(parent, board, camera, images, poses, truth, tmp_path, capsys)
-    assert page.count("<img") == 7  # of one the board is half outside
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("drawing")
-@pytest.mark.parametrize("parent", list(Parent))
-def test_the_pandas_camera_is_found_from_rendered_photographs(
-    parent: Parent, board: Board, camera: Camera, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    taken = rehearsal.rehearse(board, camera, parent, 8, np.random.default_rng(1))
-    truth = taken.camera_to_parent
-    page = found_by_the_command(parent, board, camera, taken.images, taken.hand_to_base, truth, tmp_path, capsys)
-    assert page.count("<img") == 8
-
-
-def found_by_the_command(
-    parent: Parent, board: Board, camera: Camera, images: list[np.ndarray], poses: np.ndarray, truth: np.ndarray,
-    folder: Path, capsys: pytest.CaptureFixture[str],
-) -> str:  # fmt: skip
-    """Within 1 mm and 0.1 degrees, with noise and distortion; returns the page."""
-    written(folder / "photos", images, poses)
-    files.save(folder / "camera.json", camera)
-    words = [str(folder / "photos"), "--poses", str(folder / "photos" / "poses.csv"), "--parent", str(parent)]
-    words += ["--camera", str(folder / "camera.json"), "--board", str(board), "--out", str(folder / "eye.json")]
+    written(tmp_path / "photos", images, poses)
+    files.save(tmp_path / "camera.json", camera)
+    words = [str(tmp_path / "photos"), "--poses", str(tmp_path / "photos" / "poses.csv"), "--parent", str(parent)]
+    words += ["--camera", str(tmp_path / "camera.json"), "--board", str(board), "--out", str(tmp_path / "eye.json")]
     assert command.main(words) == 0
-    document = files.load(folder / "eye.json")
+    document = files.load(tmp_path / "eye.json")
     assert document.camera == camera
     error = transforms.inverse(truth) @ given(document.mount).camera_to_parent
     assert 1e3 * np.linalg.norm(error[:3, 3]) < 1.0
     assert np.degrees(transforms.angle(error[:3, :3])) < 0.1
     element = capsys.readouterr().out.strip()
     assert mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{element}</worldbody></mujoco>").ncam == 1
-    page = (folder / "eye_hand_eye.html").read_text()
+    page = (tmp_path / "eye_hand_eye.html").read_text()
     assert "data:image/jpeg" in page
-    return page
+    assert page.count("<img") == 7  # of one the board is half outside
 
 
 def test_the_command_line_calibrates_a_folder_of_photographs(

@@ -151,9 +151,8 @@ def test_photographs_of_a_board_give_the_camera_back(board: Board) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawing")
-@pytest.mark.parametrize("seed", range(3))
-def test_a_rendered_board_gives_the_camera_back(seed: int, board: Board) -> None:
-    rng = np.random.default_rng(seed)
+def test_a_rendered_board_gives_the_camera_back(board: Board) -> None:
+    rng = np.random.default_rng(0)
     truth = random_camera(rng)
     views = []
     with rehearsal.Photographer(rehearsal.studio(board), truth, supersampling=2) as photographer:

@@ -16,7 +16,7 @@ import embodied
 from benchmarks.export_every_task import untrained
 from embodied.errors import EmbodiedError
 from policies.networks.mlp import Architecture, NetworkConfig
-from sim2real import deploy, export
+from sim2real import export
 from sim2real.bundles.bundle import Bundle
 from sim2real.contract.planner import PLANNED
 from sim2real.deployment.controllers import Controller
@@ -31,7 +31,6 @@ from sim2real.robots.simulation.simulated import SimulatedOptions
 from tasks.manipulation.track_pose import TrackPose, TrackPoseConfig
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import described
-from tests.kit.commands import refused
 from tests.kit.fakes import Device
 from tests.kit.noiseless import measured, noiseless
 
@@ -205,9 +204,3 @@ def test_an_estimator_says_what_the_robot_does_not(reaching: Resting) -> None:
 def test_estimators_that_are_none_are_refused(name: str, said: str) -> None:
     with pytest.raises(EmbodiedError, match=said):
         load_estimator(name)
-
-
-def test_commands_of_a_step_have_its_sizes(reaching: Resting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deploy, "load", lambda name: reaching)
-    said = refused(deploy.main, REACH, "--robot", "mujoco", "--command", "1", "2")
-    assert "--command has 2 values; expected 3: goal (3: x, y and z m" in said

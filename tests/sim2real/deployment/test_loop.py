@@ -94,13 +94,6 @@ def test_missed_deadlines_are_skipped_not_made_up_for():
     assert times[-1] == pytest.approx(BEGIN + 2.98)
 
 
-def test_a_run_is_a_function_of_its_inputs():
-    runs = [deploy()[1].sent for _ in range(2)]
-    for (one_time, one), (other_time, other) in zip(*runs, strict=True):
-        assert one_time == other_time
-        np.testing.assert_array_equal(one, other)
-
-
 def test_the_rest_pose_comes_before_damping():
     rest = np.array([-0.5, -0.5, -0.5])
     robot = FakeRobot()
@@ -294,9 +287,6 @@ def test_a_robot_that_is_not_well_is_never_sent_anything(change, step):
 def test_a_policy_that_is_not_well_is_found_before_anything_is_sent():
     report, robot, _ = deploy(policy=Sway(leg(), lambda t, a, g: (a * np.nan, g)))
     assert (report.step, report.phase, robot.sent) == ("finite action", Phase.CHECK, [])
-
-
-def test_a_policy_of_another_size_is_found_too():
     report, robot, _ = deploy(policy=Sway(leg(), lambda t, a, g: (a[:2], g)))
     assert (report.step, robot.sent) == ("error", [])
     assert "(2,) actions" in report.reason

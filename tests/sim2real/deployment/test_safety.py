@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from sim2real.contract.contract import Actuator, Contract, Joint, Step, Term
+from sim2real.contract.contract import Actuator, Contract, Step
 from sim2real.deployment.safety import Cycle, Safety, SafetyConfig, State, soft_start
 from sim2real.deployment.safety_limits import stiffness_of
 from sim2real.robots.base import Measurement
+from tests.kit import fakes
 from tests.kit.bundles import target_of
 from tests.kit.fakes import given
 
@@ -20,19 +21,14 @@ KP, KD, EFFORT, TOP, RATE = 30.0, 0.5, 20.0, 20.0, 40.0
 
 def leg(**changes) -> Contract:
     """Three servos."""
-    actuators = tuple(
-        Actuator(f"m{i}", "rad", 0.1 * i, 0.5, 0.5, -1.0, 1.0, RATE, KP, KD, EFFORT, f"j{i}") for i in range(3)
-    )
-    joints = tuple(Joint(f"j{i}", 0.0, -1.0, 1.0, TOP) for i in range(3))
-    terms, step = (Term("q", 3, "rad"),), Step((), (), (), 3)
-    whole = Contract("test/leg", "leg", 50.0, 500.0, actuators, joints, terms, step, max_tilt=1.2)
-    return dataclasses.replace(whole, **changes)
+    return dataclasses.replace(stiff_leg(KP), **changes)
 
 
 def stiff_leg(stiffness: float) -> Contract:
     """The same with stiffer servos."""
-    actuators = tuple(dataclasses.replace(one, stiffness=stiffness) for one in leg().actuators)
-    return leg(actuators=actuators)
+    whole = fakes.leg()
+    actuators = [dataclasses.replace(one, max_rate=RATE, stiffness=stiffness) for one in whole.actuators]
+    return dataclasses.replace(whole, actuators=tuple(actuators))
 
 
 def measured(time=0.0, **parts) -> Measurement:
@@ -116,6 +112,12 @@ def steps(safety, cycles, target=(0.0, 0.0, 0.0), **policy):
 def wiggle(now, **parts):
     """A healthy measurement, its last digits moving."""
     return measured(now, **({"gyro": np.array([0.1 + 0.01 * math.sin(now), 0.0, 0.0])} | parts))
+
+
+def turning(count, missed=lambda i: False):
+    """Cycles of a healthy robot that turns slowly."""
+    turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(count)]
+    return [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i]), missed=missed(i)) for i in range(count)]
 
 
 TRIPS = {
@@ -327,12 +329,8 @@ def test_a_single_frozen_encoder_trips_within_a_third_of_a_second_of_motion(join
 def test_an_encoder_that_rests_while_nothing_is_asked_of_its_joint_is_fine():
     safety, state = Safety.of(leg()), State()
     for count in range(100):
-        cycle = Cycle(
-            0.02 * count,
-            measured(
-                0.02 * count, joint_pos=np.array([0.0, 1e-6 * count, 1e-6 * count]), joint_vel=None, orientation=None
-            ),
-        )
+        joints = 1e-6 * count * np.array([0, 1, 1])
+        cycle = Cycle(0.02 * count, measured(0.02 * count, joint_pos=joints, joint_vel=None, orientation=None))
         state = through(safety, state, cycle, np.array([0.0, 0.1 * np.sin(count), 0.1 * np.cos(count)]))
     assert not state.reason
 
@@ -357,14 +355,10 @@ def test_a_frozen_sensor_trips_after_its_time():
 
 
 def test_joints_may_rest_but_not_ignore_their_targets():
-    def cycles(count):
-        turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(count)]
-        return [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i])) for i in range(count)]
-
     safety = Safety.of(leg())
-    state, _ = steps(safety, cycles(100))
+    state, _ = steps(safety, turning(100))
     assert not state.reason
-    for i, cycle in enumerate(cycles(200)[100:]):
+    for i, cycle in enumerate(turning(200)[100:]):
         state = through(safety, state, cycle, [0.02 * i % 0.4, 0, 0])
         if state.reason:
             break
@@ -379,19 +373,13 @@ def test_a_clock_that_jitters_within_a_period_is_fine():
 
 
 def test_missed_deadlines_are_forgiven_when_they_are_rare():
-    def cycles(missed):
-        turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(200)]
-        return [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i]), missed=missed(i)) for i in range(200)]
-
-    assert not steps(Safety.of(leg()), cycles(lambda i: i % 12 == 0))[0].reason
-    state, count = steps(Safety.of(leg()), cycles(lambda i: True))
+    assert not steps(Safety.of(leg()), turning(200, lambda i: i % 12 == 0))[0].reason
+    state, count = steps(Safety.of(leg()), turning(200, lambda i: True))
     assert (state.step, count) == ("deadline", 4)
 
 
 def test_a_policy_that_is_always_beyond_its_limits_trips():
-    turns = [np.array([math.cos(0.001 * i), math.sin(0.001 * i), 0, 0]) for i in range(100)]
-    cycles = [Cycle(0.02 * i, wiggle(0.02 * i, orientation=turns[i])) for i in range(100)]
-    state, count = steps(Safety.of(leg()), cycles, action=np.array([3.0, 0, 0]))
+    state, count = steps(Safety.of(leg()), turning(100), action=np.array([3.0, 0, 0]))
     assert state.step == "action"
     assert count == pytest.approx(0.5 / 0.02, abs=1)
     assert state.clips["action"] == given(count) + 1

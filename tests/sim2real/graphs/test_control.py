@@ -14,7 +14,7 @@ from embodied.core.task import Task
 from embodied.env.registry import join_content
 from embodied.new.__main__ import main as new
 from sim2real.contract.planner import PLANNED
-from sim2real.graphs.control import ControlGraph
+from sim2real.graphs.control import ControlGraph, FirstTrace
 from sim2real.graphs.describe import Described, describe
 from sim2real.graphs.graph import GraphError
 from sim2real.graphs.reference import Reference
@@ -41,7 +41,10 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_team_whose_robots_are_sent_no_setpoints_is_refused(name: str) -> None:
+def test_a_team_whose_robots_are_sent_no_setpoints_is_refused_before_anything_is_traced(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FirstTrace, "of", lambda *_: pytest.fail("it traced the task"))
     with pytest.raises(GraphError, match=rf"^'{name}' cannot be deployed: its .* names no `setpoints`") as caught:
         describe(task_of(name), name)
     assert "\n" not in str(caught.value)

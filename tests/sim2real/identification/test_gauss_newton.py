@@ -15,11 +15,16 @@ from tests.kit import twins as toys
 FREE = [0, 1, 3]
 
 
-def fitted(log, twin=None, **settings):
-    twin = twin or toys.Toy()
+def begun(log, twin):
+    """Where each window begins, and the windows."""
     windows = sm.cut(log, twin, 0.5, 0.5)
-    starts = twin.starts(log, windows.begin)
-    return twin, windows, gn.fit(twin, windows, starts, settings=gn.Settings(**settings))
+    return twin.starts(log, windows.begin), windows
+
+
+def fitted(log, twin=None):
+    twin = twin or toys.Toy()
+    starts, windows = begun(log, twin)
+    return twin, windows, gn.fit(twin, windows, starts, settings=gn.Settings())
 
 
 def test_without_noise_the_truth_is_found():
@@ -136,22 +141,19 @@ def test_a_simulation_that_diverges_is_reported():
 
 
 def test_the_scan_finds_the_delay():
-    log, twin = toys.log_of(7), toys.Toy()
-    windows = sm.cut(log, twin, 0.5, 0.5)
-    values = np.array([3.0, 2.0, 0.0, 0.04])
-    found = search.scan_delay(twin, values, twin.starts(log, windows.begin), windows)
+    twin, values = toys.Toy(), np.array([3.0, 2.0, 0.0, 0.04])
+    starts, windows = begun(toys.log_of(7), twin)
+    found = search.scan_delay(twin, values, starts, windows)
     assert found[3] == pytest.approx(0.011, abs=1.5e-3)
     np.testing.assert_array_equal(found[:3], values[:3])
-    fixed = dataclasses.replace(
-        twin, parameters=(*twin.parameters[:3], dataclasses.replace(twin.parameters[3], free=False))
-    )
-    assert search.scan_delay(fixed, values, twin.starts(log, windows.begin), windows) is values
+    delay = dataclasses.replace(twin.parameters[3], free=False)
+    fixed = dataclasses.replace(twin, parameters=(*twin.parameters[:3], delay))
+    assert search.scan_delay(fixed, values, starts, windows) is values
 
 
 def test_evolution_comes_near_and_repeats():
-    log, twin = toys.log_of(8), toys.Toy()
-    windows = sm.cut(log, twin, 0.5, 0.5)
-    starts = twin.starts(log, windows.begin)
+    twin = toys.Toy()
+    starts, windows = begun(toys.log_of(8), twin)
     begin = np.array([9.0, 9.0, 0.0, 0.045])
     settings = search.Settings(generations=25, population=16)
     first, second = (search.evolve(twin, begin, starts, windows, settings) for _ in range(2))
@@ -163,7 +165,6 @@ def test_evolution_comes_near_and_repeats():
 
 def test_without_cmaes_the_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cmaes", None)
-    log, twin = toys.log_of(9), toys.Toy()
-    windows = sm.cut(log, twin, 0.5, 0.5)
+    starts, windows = begun(toys.log_of(9), toys.Toy())
     with pytest.raises(CalibrationError, match=r'pip install "embodied-sim\[sim2real\]"'):
-        search.evolve(twin, toys.TRUTH, twin.starts(log, windows.begin), windows, search.Settings(generations=1))
+        search.evolve(toys.Toy(), toys.TRUTH, starts, windows, search.Settings(generations=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,19 +16,8 @@ import pytest
 from sim2real.logs import mcap_log, mcap_reader
 from sim2real.logs.log import WXYZ, Channel, Log, LogError
 from sim2real.logs.mcap_log import Recorder
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def assert_same(a: Log, b: Log) -> None:
-    assert dict(a.metadata) == dict(b.metadata)
-    assert set(a.channels) == set(b.channels)
-    for name in a.channels:
-        assert a[name].names == b[name].names
-        assert a[name].unit == b[name].unit
-        assert a[name].time.tobytes() == b[name].time.tobytes()
-        np.testing.assert_array_equal(np.signbit(a[name].values), np.signbit(b[name].values))
-        np.testing.assert_array_equal(a[name].values, b[name].values)
+from tests.kit.commands import environment
+from tests.kit.logs import assert_same_log
 
 
 def drawn(seed: int) -> Log:
@@ -57,14 +45,14 @@ def drawn(seed: int) -> Log:
 def test_round_trips_are_exact(seed, tmp_path):
     log = drawn(seed)
     mcap_log.write(tmp_path / "a.mcap", log)
-    assert_same(mcap_log.read(tmp_path / "a.mcap"), log)
+    assert_same_log(mcap_log.read(tmp_path / "a.mcap"), log)
 
 
 def test_numbers_that_json_lacks_survive(tmp_path):
     values = np.array([[np.nan, np.inf], [-np.inf, -0.0], [1e308, 1e308], [5e-324, 1.7976931348623157e308]])
     log = Log({"gyro": Channel(np.arange(4.0), values, ("x", "y"))})
     mcap_log.write(tmp_path / "a.mcap", log)
-    assert_same(mcap_log.read(tmp_path / "a.mcap"), log)
+    assert_same_log(mcap_log.read(tmp_path / "a.mcap"), log)
     from mcap.reader import make_reader
 
     with (tmp_path / "a.mcap").open("rb") as file:
@@ -81,7 +69,7 @@ def test_recorder_writes_what_write_writes(tmp_path):
         recorder.note("note", log.metadata["note"])
     recorder.close()  # again: nothing
     read = mcap_log.read(tmp_path / "a.mcap")
-    assert_same(read, Log({name: channel for name, channel in log.channels.items() if len(channel)}, log.metadata))
+    assert_same_log(read, Log({name: channel for name, channel in log.channels.items() if len(channel)}, log.metadata))
     with pytest.raises(LogError, match="closed"):
         recorder.add("a", 0.0, np.zeros(1), ("x",))
 
@@ -111,39 +99,28 @@ def test_other_tools_see_topics_schemas_and_times(tmp_path):
 
 
 def test_flat_json_of_others_is_read(tmp_path):
-    from mcap.writer import Writer
-
-    with (tmp_path / "a.mcap").open("wb") as file:
-        writer = Writer(file)
-        writer.start()
-        topic = writer.register_channel("joint_pos", "json", 0)
-        for i in range(3):
-            writer.add_message(topic, 10**9 * i, json.dumps({"hip": i, "knee": 0.5}).encode(), 0)
-        writer.finish()
+    foreign(tmp_path / "a.mcap", "json", *(json.dumps({"hip": i, "knee": 0.5}).encode() for i in range(3)))
     log = mcap_log.read(tmp_path / "a.mcap")
     assert log["joint_pos"].names == ("hip", "knee")
     np.testing.assert_array_equal(log["joint_pos"].time, [0, 1, 2])
     np.testing.assert_array_equal(log["joint_pos"].values, [[0, 0.5], [1, 0.5], [2, 0.5]])
 
 
-def long_log() -> Log:
-    t = np.arange(400) * 0.005
-    return Log({"joint_pos": Channel(t, np.sin(t)[:, None] * np.ones(12), tuple(f"j{i}" for i in range(12)), "rad")})
+TIME = np.arange(400) * 0.005
+LONG = Channel(TIME, np.sin(TIME)[:, None] * np.ones(12), tuple(f"j{i}" for i in range(12)), "rad")
 
 
 def recorded(path: Path) -> bytes:
     """The bytes of a file with several chunks."""
-    channel = long_log()["joint_pos"]
     with Recorder(path, {"robot": "go1"}) as recorder:
-        for t, row in zip(channel.time, channel.values, strict=True):
-            recorder.add("joint_pos", t, row, channel.names, channel.unit)
+        for t, row in zip(LONG.time, LONG.values, strict=True):
+            recorder.add("joint_pos", t, row, LONG.names, LONG.unit)
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("cuts", [50, pytest.param(150, marks=pytest.mark.slow)])
 def test_a_cut_file_is_refused_and_its_whole_part_can_be_had(cuts, tmp_path):
     whole, path = recorded(tmp_path / "a.mcap"), tmp_path / "cut.mcap"
-    full = long_log()["joint_pos"]
     rows = []
     for end in range(0, len(whole), max(1, len(whole) // cuts)):
         path.write_bytes(whole[:end])
@@ -156,17 +133,17 @@ def test_a_cut_file_is_refused_and_its_whole_part_can_be_had(cuts, tmp_path):
             continue
         got = log["joint_pos"]
         assert "without MCAP's end record" in log.metadata[mcap_log.UNFINISHED]
-        np.testing.assert_array_equal(got.values, full.values[: len(got)])
+        np.testing.assert_array_equal(got.values, LONG.values[: len(got)])
         rows.append(len(got))
     assert rows == sorted(rows)
     assert len(set(rows)) >= 4  # every chunk shows
-    assert rows[-1] == len(full)
+    assert rows[-1] == len(LONG)
 
 
 @pytest.mark.parametrize("trials", [90, pytest.param(300, marks=pytest.mark.slow)])
 def test_damage_raises_nothing_but_log_errors(trials, tmp_path):
     whole, path = recorded(tmp_path / "a.mcap"), tmp_path / "b.mcap"
-    rng, good, refused = np.random.default_rng(0), mcap_log.read(tmp_path / "a.mcap"), 0
+    rng, refused = np.random.default_rng(0), 0
     for _ in range(trials):
         data = bytearray(whole)
         for place in rng.integers(0, len(data), rng.integers(1, 4)):
@@ -179,7 +156,7 @@ def test_damage_raises_nothing_but_log_errors(trials, tmp_path):
             continue
         if "joint_pos" in log:  # else the bit was in the channel's name outside the chunks' checksums
             got = log["joint_pos"]
-            np.testing.assert_array_equal(got.values, good["joint_pos"].values[: len(got)])
+            np.testing.assert_array_equal(got.values, LONG.values[: len(got)])
     assert refused > trials / 3
 
 
@@ -193,8 +170,8 @@ def test_a_killed_recorder_leaves_what_was_flushed(tmp_path):
         "    if i > 1000: time.sleep(0.001)\n"
     )
     path = tmp_path / "killed.mcap"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=environment)
+    command = [sys.executable, "-c", code, str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     time.sleep(0.05)
@@ -208,24 +185,25 @@ def test_a_killed_recorder_leaves_what_was_flushed(tmp_path):
     assert log.metadata["robot"] == "go1"
 
 
-def foreign(path: Path, encoding: str, data: bytes, count: int = 1) -> None:
+def foreign(path: Path, encoding: str, *messages: bytes) -> None:
+    """The file of another recorder, a message a second."""
     from mcap.writer import Writer
 
     with path.open("wb") as file:
         writer = Writer(file)
         writer.start()
-        topic = writer.register_channel("/joint_states", encoding, 0)
-        for _ in range(count):
-            writer.add_message(topic, 0, data, 0)
+        topic = writer.register_channel("joint_pos", encoding, 0)
+        for second, message in enumerate(messages):
+            writer.add_message(topic, 10**9 * second, message, 0)
         writer.finish()
 
 
 @pytest.mark.parametrize(
     ("encoding", "data", "said"),
     [
-        ("cdr", b"\0", "'/joint_states' has cdr messages; expected JSON"),
+        ("cdr", b"\0", "'joint_pos' has cdr messages; expected JSON"),
         ("json", b"[1, 2]", "no JSON object"),
-        ("json", b'{"time": 0, "a": "1"}', "row 0 of '/joint_states' holds '1'; expected a number"),
+        ("json", b'{"time": 0, "a": "1"}', "row 0 of 'joint_pos' holds '1'; expected a number"),
         ("json", b'{"time": 0, "a": true}', "holds True; expected a number"),
         ("json", b'{"time": 0, "a": {"b": 1}}', "expected a number"),
         ("json", b'{"time": null, "a": 1}', "time is not finite"),
@@ -246,7 +224,7 @@ def test_bounds_hold(tmp_path, monkeypatch):
     foreign(path, "json", b'{"time": 0, "a": 1' + b" " * (1 << 20) + b"}")
     with pytest.raises(LogError, match="has 1048595 bytes; up to 1048576 are read"):
         mcap_log.read(path)
-    foreign(path, "json", b'{"time": 0, "a": 1}', 100)
+    foreign(path, "json", *[b'{"time": 0, "a": 1}'] * 100)
     monkeypatch.setattr(mcap_reader, "MAX_NUMBERS", 100)
     with pytest.raises(LogError, match="more than 100 numbers"):
         mcap_log.read(path)

@@ -74,5 +74,5 @@ def test_episodes_end_when_they_are_told_to(file: str) -> None:
 
 
 def test_a_latency_below_zero_is_one_line() -> None:
-    with pytest.raises(EmbodiedError, match="latency=-1; expected 0 control steps or more"):
+    with pytest.raises(EmbodiedError, match="latency=-1 must be 0 control steps or more"):
         HiddenParameters(latency=-1)

@@ -40,16 +40,6 @@ def taken(drawing: None) -> Taken:
     return picture(CAMERA, to_world, blocks, Sensor(4.0, 0.6), rng), to_world, blocks
 
 
-@pytest.fixture(scope="module")
-def drawing() -> None:
-    from embodied.rendering.opengl import choose_backend
-
-    try:
-        choose_backend()
-    except EmbodiedError as error:
-        pytest.skip(str(error))
-
-
 def test_blocks_of_known_size_are_found_to_a_millimetre_and_two_degrees(taken: Taken) -> None:
     image, to_world, blocks = taken
     asked = [dataclasses.replace(one.block, half=one.half) for one in blocks]
