@@ -39,7 +39,7 @@ from tasks.manipulation.common.tabletop import (
 )
 from tests.kit.scripts import rollout
 from tests.kit.tabletop import CORNERS, begun, played, tabletop
-from tests.kit.worlds import NUM_ENVS, build_env, jitted, world
+from tests.kit.worlds import NUM_ENVS, jitted, world
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -288,18 +288,3 @@ def test_a_door_stands_where_it_was_drawn_and_can_be_pushed_open_there() -> None
     np.testing.assert_allclose(episode.worlds["object1_pos"][2], handle_of(base), atol=1e-4)
     np.testing.assert_array_equal(episode.states.fixtures[-1][:, 0], base)
     assert episode.success.any(0).all()
-
-
-# MJX-JAX compiles the arm for minutes: by default `tests/embodied/engines/test_mocap.py` shows it with a small model.
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["mujoco", pytest.param("mjx-jax", marks=pytest.mark.timeout(1200))])
-def test_a_fixture_stands_where_it_was_drawn_and_its_hinge_turns(engine: str) -> None:
-    env = build_env(door(), engine, NUM_ENVS)
-    obs = env.reset(0)["policy"].numpy()
-    base = np.asarray(env.task_state.fixtures)[:, 0]
-    assert len(np.unique(base, axis=0)) == NUM_ENVS
-    np.testing.assert_allclose(obs[:, 4:7], handle_of(base), atol=1e-4)
-    for _ in range(3):
-        obs = env.step(torch.zeros(env.action_shape)).obs["policy"].numpy()
-    np.testing.assert_allclose(obs[:, 4:7], handle_of(base), atol=1e-4)
-    np.testing.assert_array_equal(np.asarray(env.task_state.fixtures)[:, 0], base)
