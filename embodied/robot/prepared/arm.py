@@ -34,7 +34,7 @@ ARTICLE = ARTICLES | {Kind.LEGGED: "a legged robot"}
 class ArmModel:
     """An arm's model as tasks of arms read it; n joints move its tip, in the order of actions."""
 
-    robot: Robot
+    source: Robot
     xml: str
     """The robot alone; it stands on z = 0. Names of sensors as in `assets/robots/panda/panda.xml`, a key `home`. Each
     joint that is actuated has a position servo of its name."""
