@@ -19,10 +19,8 @@ from tasks.grasping.hands.hand import (
     PHYSICS_DT,
     Hand,
     check_width,
-    closed,
     closing,
     mounted,
-    opened,
     pinching,
     poses,
     set_physics,
@@ -446,10 +444,10 @@ def test_random_actions_for_two_seconds_stay_finite_and_slow(name):
 @every_hand
 def test_closing_runs_straight_from_opened_to_closed(name):
     hand = hand_named(name)
-    targets = hand.layout(alone(name)).targets
-    np.testing.assert_allclose(closing(hand, 0), opened(hand))
-    np.testing.assert_allclose(closing(hand, 1), closed(hand), atol=1e-6)
-    np.testing.assert_allclose(closing(hand, 0.5), (opened(hand) + closed(hand)) / 2, atol=1e-6)
+    targets, opened, closed = hand.layout(alone(name)).targets, poses(hand).opened.targets, poses(hand).closed.targets
+    np.testing.assert_allclose(closing(hand, 0), opened)
+    np.testing.assert_allclose(closing(hand, 1), closed, atol=1e-6)
+    np.testing.assert_allclose(closing(hand, 0.5), (opened + closed) / 2, atol=1e-6)
     np.testing.assert_allclose(closing(hand, 2), closing(hand, 1))
     np.testing.assert_allclose(pinching(hand, 1), poses(hand).pinched.targets, atol=1e-6)
     for pose in dataclasses.astuple(poses(hand)):
