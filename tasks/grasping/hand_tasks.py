@@ -17,9 +17,7 @@ from tasks.grasping.lift.lift import Lift
 TaskT = TypeVar("TaskT", bound=Task[Any])
 
 
-def _with_hand(
-    hand: Hand,
-) -> tuple[type[Reorient], type[RotateZ], type[Lift], type[HandOver], type[Catch], type[Pour]]:
+def _with_hand(hand: Hand) -> tuple[type[Reorient], type[RotateZ], type[Lift], type[HandOver], type[Catch], type[Pour]]:
     """Each task as one with that hand, whose name its class bears."""
 
     def of(base: type[TaskT]) -> type[TaskT]:

@@ -126,14 +126,7 @@ With 3e-4 half of all samples are clipped, and the deviation falls to 0.04: a mi
 """
 
 ANT = classic(
-    (128, 128),
-    num_envs=64,
-    minibatches=32,
-    gamma=0.98,
-    lam=0.92,
-    initial_std=0.5,
-    reward_scale=0.05,
-    max_grad_norm=1.0,
+    (128, 128), num_envs=64, minibatches=32, gamma=0.98, lam=0.92, initial_std=0.5, reward_scale=0.05, max_grad_norm=1.0
 )
 """`locomotion/ant`: less noise, which only makes it fall."""
 

@@ -58,18 +58,10 @@ CANS = (
         (0.102, 0.139),
     ),
     object_spec(  # 5
-        "tomato_soup_can",
-        0.349,
-        (cylinder(0.066, (0, 0, 0), (0, 0, 0.101)),),
-        RED,
-        (0.066, 0.101),
+        "tomato_soup_can", 0.349, (cylinder(0.066, (0, 0, 0), (0, 0, 0.101)),), RED, (0.066, 0.101)
     ),
     object_spec(  # 7
-        "tuna_fish_can",
-        0.171,
-        (cylinder(0.085, (0, 0, 0), (0, 0, 0.033)),),
-        SKY,
-        (0.085, 0.033),
+        "tuna_fish_can", 0.171, (cylinder(0.085, (0, 0, 0), (0, 0, 0.033)),), SKY, (0.085, 0.033)
     ),
     object_spec(  # 10: a rounded box, the tin's key rim on top
         "potted_meat_can",
@@ -222,10 +214,7 @@ TOOLS = (
     object_spec(  # 40
         "large_marker",
         0.0158,
-        (
-            capsule(0.018, (-0.0515, 0, 0), (0.0, 0, 0)),
-            capsule(0.018, (0.0, 0, 0), (0.0515, 0, 0), BLACK),
-        ),
+        (capsule(0.018, (-0.0515, 0, 0), (0.0, 0, 0)), capsule(0.018, (0.0, 0, 0), (0.0515, 0, 0), BLACK)),
         WHITE,
         (0.018, 0.121),
         rolls=True,

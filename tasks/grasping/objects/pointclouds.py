@@ -104,12 +104,7 @@ class Camera:
 
     @classmethod
     def looking_at(
-        cls,
-        target: Sequence[float],
-        eye: Sequence[float],
-        fovy: float = 45.0,
-        width: int = 160,
-        height: int = 120,
+        cls, target: Sequence[float], eye: Sequence[float], fovy: float = 45.0, width: int = 160, height: int = 120
     ) -> Camera:
         """A camera at `eye` (3,) m that looks at `target` (3,) m, its picture's top upwards (+z)."""
         back = np.subtract(eye, target).astype(float)

@@ -207,10 +207,7 @@ def box(size: tuple[float, float, float], at: tuple[float, float, float], rgba: 
 
 
 def cylinder(
-    diameter: float,
-    start: tuple[float, float, float],
-    end: tuple[float, float, float],
-    rgba: Colour | None = None,
+    diameter: float, start: tuple[float, float, float], end: tuple[float, float, float], rgba: Colour | None = None
 ) -> Part:
     """A cylinder between the middles of its two ends."""
     middle, axis, half = _between(start, end)
@@ -218,10 +215,7 @@ def cylinder(
 
 
 def capsule(
-    diameter: float,
-    start: tuple[float, float, float],
-    end: tuple[float, float, float],
-    rgba: Colour | None = None,
+    diameter: float, start: tuple[float, float, float], end: tuple[float, float, float], rgba: Colour | None = None
 ) -> Part:
     """A capsule between the centres of its two hemispheres."""
     middle, axis, half = _between(start, end)

@@ -133,11 +133,7 @@ class _Candidate:
 
 
 def grasps(
-    shape: Superquadric,
-    grip: Grip,
-    table: float | None = None,
-    up: Sequence[float] = (0.0, 0.0, 1.0),
-    limit: int = 32,
+    shape: Superquadric, grip: Grip, table: float | None = None, up: Sequence[float] = (0.0, 0.0, 1.0), limit: int = 32
 ) -> Ranking:
     """Grasps of a superquadric, from all six sides along its axes and from straight above, best first.
 

@@ -90,12 +90,7 @@ class Planner:
         self._data = mujoco.MjData(model)
 
     def plan(
-        self,
-        points: Points,
-        eye: Sequence[float],
-        qpos: np.ndarray,
-        limit: int = 1,
-        graze: float = 0.0,
+        self, points: Points, eye: Sequence[float], qpos: np.ndarray, limit: int = 1, graze: float = 0.0
     ) -> PlanningResult:
         """Grasps of one object on the table.
 

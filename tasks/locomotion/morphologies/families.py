@@ -156,11 +156,7 @@ def _cheetah() -> Family:
 
     def thigh(springs: tuple[float, float], side: tuple[float, float], bend: tuple[float, float],
               turn: tuple[float, float], tip: Vector, radius: float) -> Limb:  # fmt: skip
-        hips = (
-            hinge(X, *side, 120.0, *springs),
-            hinge(BACK, *bend, 120.0, *springs),
-            hinge(Z, *turn, 120.0, *springs),
-        )
+        hips = (hinge(X, *side, 120.0, *springs), hinge(BACK, *bend, 120.0, *springs), hinge(Z, *turn, 120.0, *springs))
         return Limb("thigh", ORIGIN, _rod(tip, radius), hips)
 
     back = leg(

@@ -150,14 +150,7 @@ class Pid:
         return self.attitude(state, thrust, -left, forward, yaw_rate, motion, dt)
 
     def attitude(
-        self,
-        state: State,
-        thrust: Array,
-        roll: Array,
-        pitch: Array,
-        yaw_rate: Array,
-        motion: Motion,
-        dt: float,
+        self, state: State, thrust: Array, roll: Array, pitch: Array, yaw_rate: Array, motion: Motion, dt: float
     ) -> tuple[Array, State]:
         """Hold `roll` and `pitch` (...) rad at a `thrust` (...) N per rotor."""
         heading = wrap(state.heading + dt * yaw_rate)

@@ -315,10 +315,7 @@ def test_places_behind_a_leader_are_within_reach() -> None:
         ),
         (lambda: WaypointConfig(agents=20_000), r"agents=20000; expected at most 10000: MuJoCo takes minutes"),
         (lambda: Swap(WaypointConfig(agents=5000)), r"agents=5000: 5000 drones at least 0.3 m apart do not fit"),
-        (
-            lambda: Navigation(NavigationConfig(agents=40)),
-            r"size=2.0 m: 40 starts, as many places and 3 columns",
-        ),
+        (lambda: Navigation(NavigationConfig(agents=40)), r"size=2.0 m: 40 starts, as many places and 3 columns"),
         (lambda: PursuitConfig(targets=0), "targets=0 and seen=6; expected at least 1"),
         (
             lambda: GateRaceConfig(course=(Gate(0, 0, 1, 0),), walls=(Wall((0.3, -1, 0), (0.4, 1, 2)),)),
