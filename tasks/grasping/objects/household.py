@@ -9,8 +9,6 @@ colours) are estimated by eye. Names are the set's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from embodied.errors import UnknownNameError
 from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.shapes import box, capsule, cylinder, sphere, wall
@@ -24,7 +22,6 @@ SKY = (0.42, 0.66, 0.88, 1.0)
 BROWN = (0.42, 0.25, 0.16, 1.0)
 WOOD = (0.80, 0.62, 0.40, 1.0)
 WHITE = (0.93, 0.93, 0.91, 1.0)
-CREAM = (0.95, 0.88, 0.70, 1.0)
 STEEL = (0.70, 0.72, 0.75, 1.0)
 BLACK = (0.13, 0.13, 0.15, 1.0)
 
@@ -237,8 +234,3 @@ def household(name: str) -> ObjectSpec:
         return HOUSEHOLD[name]
     except KeyError:
         raise UnknownNameError("object", name, HOUSEHOLD) from None
-
-
-def households(names: Iterable[str]) -> tuple[ObjectSpec, ...]:
-    """Several, in the order named."""
-    return tuple(household(name) for name in names)

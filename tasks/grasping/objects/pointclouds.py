@@ -1,6 +1,5 @@
-"""Point clouds of objects: their whole surface, and the part of it that a depth camera sees.
+"""Point clouds of objects: the part of their surface that a depth camera sees.
 
-    cloud = surface_cloud(household("mug"), 2000, seed=0)
     camera = Camera.looking_at((0, 0, 0.05), eye=(0.4, 0, 0.4))
     seen = visible_cloud([PlacedObject(household("mug"), pos=(0, 0, 0.041))], camera, seed=0)
 
@@ -36,15 +35,6 @@ class Cloud:
     """(n, 3) outward unit normals of the true surface, without noise; at an edge, between those of its faces."""
     labels: np.ndarray
     """(n,) int, number of the object that each point is on."""
-
-    def of(self, label: int) -> Cloud:
-        chosen = self.labels == label
-        return Cloud(self.points[chosen], self.normals[chosen], self.labels[chosen])
-
-    def moved(self, pos: Sequence[float] | np.ndarray, quat: Sequence[float] | np.ndarray) -> Cloud:
-        """The cloud in another frame, in which its own has the pose (3,) m, (4,) wxyz."""
-        turn = matrix(quat)
-        return Cloud(self.points @ turn.T + np.asarray(pos, float), self.normals @ turn.T, self.labels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,23 +149,6 @@ def _rays(camera: Camera) -> np.ndarray:
     return rays
 
 
-def surface_cloud(item: ObjectSpec, count: int, seed: int = 0) -> Cloud:
-    """`count` points spread evenly over an object's surface, in its frame; none inside another of its parts."""
-    _expect_positive("count", count)
-    random = np.random.default_rng(seed)
-    areas = np.array([part.area for part in item.parts])
-    points, normals = np.zeros((0, 3)), np.zeros((0, 3))
-    while len(points) < count:
-        wanted = random.multinomial(2 * count, areas / areas.sum())
-        drawn = [part.surface(number, random) for part, number in zip(item.parts, wanted, strict=True)]
-        outside = np.concatenate([_exposed(item, number, on) for number, (on, _) in enumerate(drawn)])
-        # Parts come one after the other: shuffled, any first points are spread over all.
-        order = random.permutation(np.flatnonzero(outside))
-        points = np.concatenate([points, np.concatenate([on for on, _ in drawn])[order]])
-        normals = np.concatenate([normals, np.concatenate([out for _, out in drawn])[order]])
-    return Cloud(points[:count], normals[:count], np.zeros(count, int))
-
-
 def visible_cloud(
     scene: Sequence[PlacedObject],
     camera: Camera,
@@ -198,8 +171,8 @@ def visible_cloud(
     Raises:
         EmbodiedError: `count` is not positive.
     """
-    if count is not None:
-        _expect_positive("count", count)
+    if count is not None and count < 1:
+        raise EmbodiedError(f"count={count}; expected at least 1")
     random = np.random.default_rng(seed)
     rays, eye = camera.rays, np.array(camera.pos)
     depth, labels = trace(scene, eye, rays)
@@ -210,7 +183,7 @@ def visible_cloud(
     points = eye + depth[:, None] * rays
     normals = np.zeros_like(points)
     for number, placed in enumerate(scene):
-        normals[labels == number] = _normals(placed, points[labels == number])
+        normals[labels == number] = surface_normals(placed, points[labels == number])
     if noise is not None:
         along = rays @ -matrix(camera.quat)[:, 2]
         error = random.normal(size=len(depth)) * noise.deviation(depth * along)
@@ -263,25 +236,8 @@ def _trace_one(placed: PlacedObject, eye: np.ndarray, rays: np.ndarray) -> np.nd
     return result
 
 
-def _exposed(item: ObjectSpec, number: int, points: Points) -> np.ndarray:
-    """(n,) bool, which points of the surface of part `number` are on the object's surface.
-
-    Where two parts share a face, the first of them keeps it.
-    """
-    shown = np.ones(len(points), bool)
-    for other, part in enumerate(item.parts):
-        if other != number:
-            shown &= part.distance(points) > (1e-9 if other < number else -1e-9)
-    return shown
-
-
-def _normals(placed: PlacedObject, points: Points) -> np.ndarray:
+def surface_normals(placed: PlacedObject, points: Points) -> np.ndarray:
     """(n, 3) unit gradients of the signed distance."""
     steps = NUDGE * np.eye(3)
     gradient = np.stack([placed.distance(points + step) - placed.distance(points - step) for step in steps], -1)
     return gradient / np.maximum(np.linalg.norm(gradient, axis=-1, keepdims=True), 1e-12)
-
-
-def _expect_positive(name: str, value: int) -> None:
-    if value < 1:
-        raise EmbodiedError(f"{name}={value}; expected at least 1")

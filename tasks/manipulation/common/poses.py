@@ -70,8 +70,9 @@ def reachable(arm: ArmModel, low: np.ndarray, high: np.ndarray, count: int) -> P
             chosen = np.flatnonzero(kept)[:count]
             return Poses(np.array(joints)[chosen], np.array(pos)[chosen], np.array(rot)[chosen])
     raise ModelError(
-        f"{arm.source.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the ground, "
-        f"and touch nothing; expected {count}: say another home in {NAME}, with the tip in the middle of its reach"
+        f"{arm.source.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the "
+        f"ground, and touch nothing; expected {count}: say another home in {NAME}, "
+        "with the tip in the middle of its reach"
     )
 
 
