@@ -51,7 +51,7 @@ class Motion(Protocol):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Setpoint:
-    """Setpoint of a drone's controller. The PID follows position and yaw rate only, as the firmware's does."""
+    """Setpoint of Mellinger's controller."""
 
     position: Array
     """(..., 3) m, world frame."""
@@ -61,12 +61,6 @@ class Setpoint:
     """(..., 3) m/s^2, world frame, without gravity."""
     yaw_rate: Array
     """(...) rad/s, rate at which the heading to hold changes."""
-
-
-def hold(position: Array) -> Setpoint:
-    """The setpoint of resting at `position` (..., 3) m with the present heading."""
-    still = jnp.zeros_like(position)
-    return Setpoint(position, still, still, still[..., 0])
 
 
 def mix(thrust: Array, roll: Array, pitch: Array, yaw: Array) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from embodied.robot.rotors import GRAVITY
-from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
+from tasks.swarm.control import FULL, Motion, mix, roll_pitch_yaw, saturate, wrap
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.dynamics.multirotor import Multirotor
 
@@ -118,10 +118,6 @@ class Pid:
     def unit(self) -> float:
         """N of one rotor per actuator unit."""
         return self.drone.max_thrust / FULL
-
-    def update(self, state: State, setpoint: Setpoint, motion: Motion, dt: float) -> tuple[Array, State]:
-        """Hold a position, turning at a yaw rate: the whole cascade, `dt` s after the last time."""
-        return self.position(state, setpoint.position, setpoint.yaw_rate, motion, dt)
 
     def position(self, state: State, target: Array, yaw_rate: Array, motion: Motion, dt: float) -> tuple[Array, State]:
         """Fly to `target` (..., 3) m, world frame."""

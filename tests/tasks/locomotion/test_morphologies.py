@@ -26,7 +26,7 @@ from policies.networks.mlp import Activation, Architecture, NetworkConfig
 from policies.training.loading import load_policy
 from tasks.locomotion.morphologies import class_name, reach
 from tasks.locomotion.morphologies.description import mirrored, without
-from tasks.locomotion.morphologies.families import FAMILIES, HELD_OUT, TRAIN, task_name
+from tasks.locomotion.morphologies.families import FAMILIES, task_name
 from tasks.locomotion.morphologies.reach import Reach, ReachConfig, TaskState
 from tests.kit.hooks import compiled
 from tests.kit.worlds import jitted
@@ -110,15 +110,15 @@ def test_the_families_have_the_published_variants() -> None:
 
 
 def test_the_split_is_the_published_one() -> None:
-    assert HELD_OUT == {
+    assert {name: family.held_out for name, family in FAMILIES.items()} == {
         "hopper": (),
         "walker": ("3_left_knee_right_knee", "6_right_foot"),
         "humanoid": ("7_left_leg", "8_right_knee"),
         "cheetah": ("11_leftbkneen_rightffoot", "12_tail_leftffoot"),
     }
-    for name, family in FAMILIES.items():
-        assert not set(TRAIN[name]) & set(HELD_OUT[name])
-        assert set(TRAIN[name]) | set(HELD_OUT[name]) == set(family.variants)
+    for family in FAMILIES.values():
+        assert not set(family.train) & set(family.held_out)
+        assert set(family.train) | set(family.held_out) == set(family.variants)
 
 
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)

@@ -15,7 +15,7 @@ from jax import Array
 
 from embodied.math.rotations import quat_integrate, random_quat, rpy_from_quat
 from embodied.robot.rotors import GRAVITY
-from tasks.swarm.control import hold, mellinger, mix, pid, roll_pitch_yaw, saturate, wrap
+from tasks.swarm.control import Setpoint, mellinger, mix, pid, roll_pitch_yaw, saturate, wrap
 from tasks.swarm.control.levels import LEVELS, RATE, SPEED, STEP, TILT, YAW_RATE, Level, thrust_from_action
 from tasks.swarm.control.mellinger import DSL, FIRMWARE, Mellinger
 from tasks.swarm.control.pid import Pid
@@ -73,10 +73,15 @@ def resting(drone: Multirotor, count: int) -> Body:
     return Body(zero, jnp.tile(jnp.array([1.0, 0.0, 0.0, 0.0]), (count, 1)), zero, zero, hover)
 
 
-def led(drone: Multirotor, control: Any, start: Callable[[Body], Any], targets: Any, seconds: float, rate: int) -> Body:
-    """The path of drones whose controller leads each from the origin to its target (A, 3) m."""
-    body, setpoint = resting(drone, len(targets)), hold(jnp.asarray(targets))
-    return fly(drone, lambda s, b, dt: control.update(s, setpoint, b, dt), start(body), body, seconds, rate)
+def flown_to(targets: np.ndarray, drone: Multirotor, seconds: float, rate: int, gains: Any = None) -> Body:
+    """The path of drones that the PID, or Mellinger's controller, leads from the origin to targets (A, 3) m."""
+    body, still = resting(drone, len(targets)), np.zeros_like(targets)
+    setpoint = Setpoint(jnp.asarray(targets), still, still, still[:, 0])
+    cascade = Pid.of(drone)
+    control: Controller = lambda state, body, dt: cascade.position(state, targets, still[:, 0], body, dt)  # noqa: E731
+    if gains is not None:
+        control = lambda state, body, dt: Mellinger(drone, gains).update(state, setpoint, body, dt)  # noqa: E731
+    return fly(drone, control, (mellinger if gains else pid).start(body), body, seconds, rate)
 
 
 @pytest.mark.parametrize("preset", list(Preset))
@@ -118,7 +123,7 @@ def test_angles_are_those_of_the_library_and_wrap() -> None:
 )
 def test_the_pid_flies_a_metre_and_stays(preset: Preset, rate: int) -> None:
     drone = CRAZYFLIES[preset]
-    path = led(drone, Pid.of(drone), pid.start, TARGETS, 10.0, rate)
+    path = flown_to(TARGETS, drone, 10.0, rate)
     error = np.linalg.norm(np.asarray(path.pos) - TARGETS, axis=-1)
     assert (error[2 * rate] < 0.2).all()
     assert (error[8 * rate - 1, [0, 1, 3]] < 0.02).all()
@@ -133,7 +138,7 @@ def test_the_pid_flies_a_metre_and_stays(preset: Preset, rate: int) -> None:
 
 def test_the_pid_flies_gym_pybullet_drones_crazyflie() -> None:
     drone = CRAZYFLIES[Preset.GPD]
-    path = led(drone, Pid.of(drone), pid.start, TARGETS, 8.0, 240)
+    path = flown_to(TARGETS, drone, 8.0, 240)
     assert np.linalg.norm(np.asarray(path.pos)[-1] - TARGETS, axis=-1).max() < 0.035
 
 
@@ -147,7 +152,7 @@ def test_the_pid_flies_gym_pybullet_drones_crazyflie() -> None:
 )
 def test_mellinger_flies_a_metre_and_stays(preset: Preset, gains: mellinger.Gains) -> None:
     drone, targets = CRAZYFLIES[preset], TARGETS[:3]
-    path = led(drone, Mellinger(drone, gains), mellinger.start, targets, 8.0, 240)
+    path = flown_to(targets, drone, 8.0, 240, gains)
     error = np.linalg.norm(np.asarray(path.pos) - targets, axis=-1)
     assert (error[2 * 240] < 0.12).all()
     assert (error[-1] < 0.04).all()  # its integral of .05 N/(m s) is slow

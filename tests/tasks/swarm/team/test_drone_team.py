@@ -204,7 +204,7 @@ def test_columns_are_seen_and_hit() -> None:
     rows = np.asarray(jitted(task.entities)(drones, state)["columns"])[0]
     np.testing.assert_allclose(rows[0, COLUMNS["offset"]], [0.5, 0.0, 0.0], atol=1e-6)
     assert not rows[1:].any()
-    assert float(task.clearance(drones, state)[0]) == pytest.approx(0.5 - 0.1 - RADIUS, abs=1e-5)
+    assert float(task.columns.clearance(drones, course.columns)[0]) == pytest.approx(0.5 - 0.1 - RADIUS, abs=1e-5)
     inside = still(jnp.array([[0.4, 0.0, 1.0]]))
     assert bool(task.ended(inside, state)[0])
 
