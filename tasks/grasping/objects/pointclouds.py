@@ -18,7 +18,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.object_spec import ObjectSpec
-from tasks.grasping.objects.shapes import Points, matrix, quaternion
+from tasks.grasping.objects.shapes import Points, matrix, quaternion, vector
 
 TOUCH = 1e-5  # m from a surface at which a ray has met it
 LONGEST = 200  # steps after which a ray that grazes a surface is given up
@@ -105,9 +105,8 @@ class Camera:
         up = np.array([0.0, 0.0, 1.0]) if abs(back[2]) < 0.9999 else np.array([0.0, 1.0, 0.0])
         right = np.cross(up, back)
         right /= np.linalg.norm(right)
-        w, i, j, k = (float(v) for v in quaternion(np.stack([right, np.cross(back, right), back], -1)))
-        x, y, z = (float(value) for value in eye)
-        return cls((x, y, z), (w, i, j, k), fovy, width, height)
+        turn = np.stack([right, np.cross(back, right), back], -1)
+        return cls(vector(eye), quaternion(turn), fovy, width, height)
 
     @property
     def rays(self) -> np.ndarray:

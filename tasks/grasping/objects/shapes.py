@@ -101,8 +101,7 @@ class Part:
 
     def moved(self, offset: Sequence[float] | np.ndarray) -> Part:
         """The same part elsewhere: shifted by (3,) m."""
-        x, y, z = (float(a + b) for a, b in zip(self.pos, offset, strict=True))
-        return dataclasses.replace(self, pos=(x, y, z))
+        return dataclasses.replace(self, pos=vector(np.add(self.pos, offset)))
 
     def local(self, points: Points) -> Points:
         return (points - np.array(self.pos)) @ self.rotation
@@ -127,11 +126,18 @@ def matrix(quat: Sequence[float] | np.ndarray) -> np.ndarray:
     return result.reshape(3, 3)
 
 
-def quaternion(turn: np.ndarray) -> np.ndarray:
-    """(4,) wxyz, w not negative, of a rotation matrix (3, 3), in double precision."""
+def quaternion(turn: np.ndarray) -> tuple[float, float, float, float]:
+    """Quaternion wxyz, w not negative, of a rotation matrix (3, 3), in double precision."""
     result = np.zeros(4)
     mujoco.mju_mat2Quat(result, np.ascontiguousarray(turn, float).ravel())
-    return result if result[0] >= 0 else -result
+    w, x, y, z = (float(number) for number in (result if result[0] >= 0 else -result))
+    return w, x, y, z
+
+
+def vector(numbers: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
+    """Three numbers, as Python's own floats."""
+    x, y, z = (float(number) for number in numbers)
+    return x, y, z
 
 
 def turned(axis: Sequence[float] | np.ndarray) -> tuple[float, float, float, float]:
@@ -209,7 +215,6 @@ def wall(
         up = np.array([cos * out, sin * out, rise]) / length
         along = np.array([-sin, cos, 0.0])
         turn = np.stack([np.cross(along, up), along, up], -1)
-        w, x, y, z = (float(value) for value in quaternion(turn))
         size = (thickness / 2, width / 2, length / 2)
-        parts.append(Part(Shape.BOX, size, (radius * cos, radius * sin, height), (w, x, y, z), rgba))
+        parts.append(Part(Shape.BOX, size, (radius * cos, radius * sin, height), quaternion(turn), rgba))
     return tuple(parts)

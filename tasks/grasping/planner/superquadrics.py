@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.shapes import Points, matrix, quaternion
+from tasks.grasping.objects.shapes import Points, matrix, quaternion, vector
 
 EXPONENTS = (0.1, 2.0)
 """Smallest and largest exponent, no unit: a box with edges hardly rounded, an octahedron; beyond 2 it is not convex."""
@@ -104,11 +104,8 @@ def placed(
     turn: np.ndarray,
 ) -> Superquadric:
     """A superquadric from arrays: half-axes (3,) m, exponents (2,), centre (3,) m, rotation (3, 3)."""
-    a, b, c = (float(axis) for axis in axes)
     e1, e2 = (float(exponent) for exponent in exponents)
-    x, y, z = (float(value) for value in pos)
-    w, i, j, k = (float(value) for value in quaternion(turn))
-    return Superquadric((a, b, c), (e1, e2), (x, y, z), (w, i, j, k))
+    return Superquadric(vector(axes), (e1, e2), vector(pos), quaternion(turn))
 
 
 def log_gauge(local: np.ndarray, axes: np.ndarray, e1: float, e2: float) -> np.ndarray:

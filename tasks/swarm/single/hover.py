@@ -35,9 +35,7 @@ CLOSE = 0.10  # m, success: this near ...
 SLOW = 0.10  # m/s, ... this slow ...
 STEADY = 2.0  # s, ... for this long at the episode's end
 CONTROL_DT = 0.02  # s
-ROTORS = Reflection(
-    (3, 2, 1, 0), (1, 1, 1, 1)
-)  # front right, back right, back left, front left; partners turn oppositely
+ROTORS = Reflection((3, 2, 1, 0), (1, 1, 1, 1))  # clockwise from the front right: partners turn oppositely
 PHYSICS_DT = 0.002  # s
 
 # XLA's CPU compiler would compute what a vector's elements share once per element; apart, it takes half the time.
