@@ -9,8 +9,8 @@ from embodied.errors import EmbodiedError
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.pointclouds import Camera, PlacedObject, visible_cloud
 from tasks.grasping.objects.shapes import matrix
-from tasks.grasping.planner.half_spaces import HalfSpaces, known, support
-from tasks.grasping.planner.superquadric_fit import FitSettings, Problem, fit_superquadric, starts
+from tasks.grasping.planner.half_spaces import known
+from tasks.grasping.planner.superquadric_fit import FitSettings, fit_superquadric
 from tasks.grasping.planner.superquadrics import Superquadric, placed
 
 EXPONENTS = ((1.0, 1.0), (0.1, 0.1), (0.1, 1.0), (0.4, 1.5), (2.0, 2.0))
@@ -59,40 +59,6 @@ def test_a_ball_is_a_ball() -> None:
     # Even by area: any octant holds an eighth, any slice its share of the height.
     surface = ball.surface(8000)
     assert np.mean(surface[:, 2] > 0.025) == pytest.approx(0.25, abs=0.02)
-
-
-@pytest.mark.parametrize("exponents", EXPONENTS)
-def test_support_is_the_farthest_surface_point(exponents: tuple[float, float]) -> None:
-    axes = np.array([0.03, 0.05, 0.08])
-    surface = Superquadric((0.03, 0.05, 0.08), exponents).surface(6000)
-    outward = np.random.default_rng(0).normal(size=(20, 3))
-    outward /= np.linalg.norm(outward, axis=-1, keepdims=True)
-    reach, terms = support(outward, axes, np.array(exponents))
-    assert terms.sum(-1) == pytest.approx(reach)
-    farthest = (surface @ outward.T).max(0)
-    assert (reach > farthest - 0.002).all()
-    assert (reach < farthest + 0.004).all()
-
-
-def test_the_fit_s_derivatives_equal_differences() -> None:
-    true = random_one(3)
-    points = (true.surface(100) - np.array(true.pos)) / 0.05
-    # Oblique: along an axis of a boxlike start the reach has a kink.
-    normals = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
-    confines = HalfSpaces(normals, np.full(3, 0.5))
-    problem = Problem(points, confines, FitSettings())
-    state = starts(points, np.array([0.0, 0.0, 1.0]))
-    _, jacobian = problem.linearised(state)
-    excess, outward = problem.excess(state)
-    assert (excess > 0).any()
-    for number in range(11):
-        step = np.tile(1e-6 * np.eye(11)[number], (len(state.score), 1))
-        ahead, behind = state.moved(step), state.moved(-step)
-        difference = (problem.residual(ahead) - problem.residual(behind)) / 2e-6
-        assert np.abs(jacobian[..., number] - difference).max() < 1e-6
-        if number < 9:  # those by the exponents are left out on purpose
-            difference = (problem.excess(ahead)[0] - problem.excess(behind)[0]) / 2e-6
-            assert np.abs(outward[..., number] - difference).max() < 1e-6
 
 
 @pytest.mark.parametrize(("half", "median", "worst"), [(False, 0.98, 0.9), (True, 0.9, 0.6)])
