@@ -1,4 +1,4 @@
-"""Flight controllers of the Crazyflie's firmware: their inputs (motion and setpoint) and the allocation of thrust.
+"""Flight controllers of the Crazyflie's firmware: what they are told and the allocation of thrust.
 
 `pid` is the firmware's cascade, `mellinger` its geometric controller, `levels` lets a policy command any stage of the
 cascade. Inside, everything is in SI units and this project's axes (x forward, y left, z up); the firmware counts in
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,30 +21,6 @@ FULL = 65535  # 16-bit actuator units at a rotor's largest thrust (firmware `UIN
 # Per rotor 1 to 4, how thrust, roll, pitch and yaw are added (firmware `powerDistributionForceTorque`, whose signs
 # are ours). Positive roll lifts the left, positive pitch the back; rotors 2 and 4 drive the body counter-clockwise.
 SIGNS = np.array([[1, 1, 1, 1], [-1, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]], np.float32)
-
-
-class Motion(Protocol):
-    """Measured motion of a drone; `tasks.swarm.dynamics.drones.Drones` is one."""
-
-    @property
-    def pos(self) -> Array:
-        """(..., 3) m, world frame."""
-        ...
-
-    @property
-    def quat(self) -> Array:
-        """(..., 4) wxyz, body -> world."""
-        ...
-
-    @property
-    def vel(self) -> Array:
-        """(..., 3) m/s, world frame."""
-        ...
-
-    @property
-    def angvel(self) -> Array:
-        """(..., 3) rad/s, body frame: the gyro."""
-        ...
 
 
 @jax.tree_util.register_dataclass

@@ -21,6 +21,7 @@ from tasks.swarm.control.mellinger import DSL, FIRMWARE, Mellinger
 from tasks.swarm.control.pid import Pid
 from tasks.swarm.dynamics import multirotor
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.drones import Drones
 from tasks.swarm.dynamics.multirotor import Multirotor
 
 P250 = CRAZYFLIES[Preset.P250]
@@ -34,13 +35,9 @@ Controller = Callable[[Any, "Body", float], tuple[Array, Any]]
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Body:
-    """The motion of A drones; meets `tasks.swarm.control.Motion`."""
+class Body(Drones):
+    """The motion of A drones and of their rotors."""
 
-    pos: Array
-    quat: Array
-    vel: Array
-    angvel: Array
     rotor_speed: Array
 
 
