@@ -144,10 +144,6 @@ def _humanoid() -> Family:
     return Family("humanoid", variants, held_out, "9_full", fall_height=0.68, fall_lean=1.0, colours=colours)
 
 
-def _cheetah_hinge(axis: Vector, low: float, high: float, gear: float, stiffness: float, damping: float) -> Hinge:
-    return Hinge(axis, (low, high), gear=gear, stiffness=stiffness, damping=damping, armature=0.1)
-
-
 def _cheetah_leg(end: str, at: Vector, tips: tuple[Vector, Vector, Vector], radius: float, *hinges: Hinge) -> Limb:
     """A leg from its thigh down, with the letter of its end of the body in its names.
 
@@ -165,7 +161,9 @@ def _cheetah_leg(end: str, at: Vector, tips: tuple[Vector, Vector, Vector], radi
 
 
 def _cheetah() -> Family:
-    hinge = _cheetah_hinge
+    def hinge(axis: Vector, low: float, high: float, gear: float, stiffness: float, damping: float) -> Hinge:
+        return Hinge(axis, (low, high), gear=gear, stiffness=stiffness, damping=damping, armature=0.1)
+
     back = _cheetah_leg(
         "b", (-0.445, -0.12, 0), ((0.16, 0, -0.25), (-0.28, 0, -0.14), (0.055, 0, -0.188)), 0.06,
         hinge(X, -10, 0, 120.0, 240, 6), hinge(BACK, -60, 30, 120.0, 240, 6), hinge(Z, -15, 5, 120.0, 240, 6),

@@ -17,6 +17,7 @@ from jax import Array
 from embodied.core.facets import CommandRange, Deployment, Language, Operator, Pictures, TermDescription
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
+from embodied.core.scenes import compose_text
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
@@ -239,7 +240,7 @@ class Hover(Task[TaskState]):
         )  # fmt: skip
 
     def build_spec(self) -> mujoco.MjSpec:
-        spec = self.robot.over_floor()
+        spec = compose_text("scenes/floor.xml", self.robot.xml)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         # Flight ends at the floor, so nothing is ever in contact.
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
