@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -34,21 +33,22 @@ def compose(scene: str | Path, *robots: str | Path) -> mujoco.MjSpec:
     Raises:
         ModelError: a file does not exist or does not parse; says which and why.
     """
-    files = [path_of(part) for part in (scene, *robots)]
-    includes = "".join(f"<include file={quoteattr(str(file))}/>" for file in files)
-    name = " + ".join(file.stem for file in files)
-    try:
-        return mujoco.MjSpec.from_string(f"<mujoco model={quoteattr(name)}>{includes}</mujoco>")
-    except ValueError as error:
-        raise ModelError(f"{name} is not a model that MuJoCo can read: {one_line(error)}") from None
+    return _joined([path_of(part) for part in (scene, *robots)], {})
 
 
 def compose_text(scene: str | Path, robot: str) -> mujoco.MjSpec:
     """A scene with a robot that is given as MJCF text."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "robot.xml"
-        file.write_text(robot)
-        return compose(scene, file)
+    return _joined([path_of(scene), Path("robot.xml")], {"robot.xml": robot.encode()})
+
+
+def _joined(files: list[Path], texts: dict[str, bytes]) -> mujoco.MjSpec:
+    """A model that includes files, some of which are not on the disk but `texts`."""
+    includes = "".join(f"<include file={quoteattr(str(file))}/>" for file in files)
+    name = " + ".join(file.stem for file in files)
+    try:
+        return mujoco.MjSpec.from_string(f"<mujoco model={quoteattr(name)}>{includes}</mujoco>", include=texts)
+    except ValueError as error:
+        raise ModelError(f"{name} is not a model that MuJoCo can read: {one_line(error)}") from None
 
 
 def path_of(file: str | Path) -> Path:

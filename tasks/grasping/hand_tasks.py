@@ -1,84 +1,32 @@
-# ruff: noqa: D101 -- each class is its base with one hand, and inherits its docstring
 """The grasping tasks of each hand."""
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+from embodied.core.task import Task
 from tasks.grasping.bimanual.catch import Catch
 from tasks.grasping.bimanual.hand_over import HandOver
 from tasks.grasping.bimanual.pour import Pour
+from tasks.grasping.hands.hand import Hand
 from tasks.grasping.hands.models import ALLEGRO, LEAP, SHADOW
 from tasks.grasping.inhand.reorient import Reorient
 from tasks.grasping.inhand.rotate_z import RotateZ
 from tasks.grasping.lift.lift import Lift
 
-
-class LeapReorient(Reorient):
-    hand = LEAP
+TaskT = TypeVar("TaskT", bound=Task[Any])
 
 
-class LeapRotateZ(RotateZ):
-    hand = LEAP
+def _with_hand(hand: Hand) -> tuple[type[Reorient], type[RotateZ], type[Lift], type[HandOver], type[Catch], type[Pour]]:
+    """Each task as one with that hand, whose name its class bears."""
+
+    def of(base: type[TaskT]) -> type[TaskT]:
+        name = f"{hand.name.capitalize()}{base.__name__}"
+        return type(name, (base,), {"hand": hand, "__module__": __name__})
+
+    return of(Reorient), of(RotateZ), of(Lift), of(HandOver), of(Catch), of(Pour)
 
 
-class LeapLift(Lift):
-    hand = LEAP
-
-
-class LeapHandOver(HandOver):
-    hand = LEAP
-
-
-class LeapCatch(Catch):
-    hand = LEAP
-
-
-class LeapPour(Pour):
-    hand = LEAP
-
-
-class AllegroReorient(Reorient):
-    hand = ALLEGRO
-
-
-class AllegroRotateZ(RotateZ):
-    hand = ALLEGRO
-
-
-class AllegroLift(Lift):
-    hand = ALLEGRO
-
-
-class AllegroHandOver(HandOver):
-    hand = ALLEGRO
-
-
-class AllegroCatch(Catch):
-    hand = ALLEGRO
-
-
-class AllegroPour(Pour):
-    hand = ALLEGRO
-
-
-class ShadowReorient(Reorient):
-    hand = SHADOW
-
-
-class ShadowRotateZ(RotateZ):
-    hand = SHADOW
-
-
-class ShadowLift(Lift):
-    hand = SHADOW
-
-
-class ShadowHandOver(HandOver):
-    hand = SHADOW
-
-
-class ShadowCatch(Catch):
-    hand = SHADOW
-
-
-class ShadowPour(Pour):
-    hand = SHADOW
+LeapReorient, LeapRotateZ, LeapLift, LeapHandOver, LeapCatch, LeapPour = _with_hand(LEAP)
+AllegroReorient, AllegroRotateZ, AllegroLift, AllegroHandOver, AllegroCatch, AllegroPour = _with_hand(ALLEGRO)
+ShadowReorient, ShadowRotateZ, ShadowLift, ShadowHandOver, ShadowCatch, ShadowPour = _with_hand(SHADOW)

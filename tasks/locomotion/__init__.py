@@ -52,26 +52,32 @@ VARIANTS = {
 }
 """Tasks that differ from another in the robot only, or in one number."""
 CLASSICS = (
-    ("ant", "ant:Ant", "A ball on four legs runs ahead (Gymnasium's Ant-v5).", "ANT"),
-    ("ant-4x2", "split:Ant4x2", "Four agents move a leg of the ant each (multi-agent MuJoCo).", "ANT_4X2"),
-    ("half-cheetah", "half_cheetah:HalfCheetah", "Half a cheetah runs (Gymnasium's HalfCheetah-v5).", "HALF_CHEETAH"),
+    ("ant", "classic.ant:Ant", "A ball on four legs runs ahead (Gymnasium's Ant-v5).", "ANT"),
+    ("ant-4x2", "classic.split:Ant4x2", "Four agents move a leg of the ant each (multi-agent MuJoCo).", "ANT_4X2"),
+    (
+        "half-cheetah",
+        "classic.half_cheetah:HalfCheetah",
+        "Half a cheetah runs (Gymnasium's HalfCheetah-v5).",
+        "HALF_CHEETAH",
+    ),
     (
         "half-cheetah-2x3",
-        "split:HalfCheetah2x3",
+        "classic.split:HalfCheetah2x3",
         "Two agents move a leg of the half-cheetah each (multi-agent MuJoCo).",
         "HALF_CHEETAH_2X3",
     ),
-    ("hopper", "hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "HOPPER"),
-    ("humanoid", "humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "HUMANOID"),
+    ("hopper", "classic.hopper:Hopper", "A one-legged jumper hops ahead (Gymnasium's Hopper-v5).", "HOPPER"),
+    ("humanoid", "classic.humanoid:Humanoid", "A humanoid walks ahead (Gymnasium's Humanoid-v5).", "HUMANOID"),
     (
         "humanoid-17x1",
-        "split:Humanoid17x1",
+        "classic.split:Humanoid17x1",
         "Seventeen agents move a joint of the humanoid each (multi-agent MuJoCo).",
         "HUMANOID_17X1",
     ),
-    ("walker2d", "walker2d:Walker2d", "A planar biped walks ahead (Gymnasium's Walker2d-v5).", "WALKER2D"),
+    ("walker2d", "classic.walker2d:Walker2d", "A planar biped walks ahead (Gymnasium's Walker2d-v5).", "WALKER2D"),
+    ("sumo", "sumo:Sumo", "Two ants push each other out of a ring.", "SUMO"),
 )
-"""Name below `locomotion/`, class, summary and training defaults of the classic bodies."""
+"""Name below `locomotion/`, class, summary and training defaults of the classic bodies, alone and in a game."""
 
 
 def register(registry: Registry) -> None:
@@ -93,22 +99,13 @@ def register(registry: Registry) -> None:
         registry.register(
             TaskEntry(
                 name=f"locomotion/{name}",
-                target=f"tasks.locomotion.classic.{target}",
+                target=f"tasks.locomotion.{target}",
                 summary=summary,
-                engines=ENGINES,
+                engines=("mujoco", "mjx") if name == "sumo" else ENGINES,
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=VARIANTS.get(name),
             )
         )
-    registry.register(
-        TaskEntry(
-            name="locomotion/sumo",
-            target="tasks.locomotion.sumo:Sumo",
-            summary="Two ants push each other out of a ring.",
-            engines=("mujoco", "mjx"),
-            training="tasks.locomotion.training:SUMO",
-        )
-    )
     morphologies.register(registry)
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import ClassVar
 
 import jax
@@ -14,8 +13,6 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 from jax import Array
-
-from embodied.core.scenes import compose
 
 FLOOR = "scenes/floor.xml"
 EARTH = (176, 170, 158)  # RGB of rough ground, 0 to 255
@@ -34,9 +31,8 @@ class Flat:
 
     levels: ClassVar[int] = 1
 
-    def compose(self, robot: str | Path) -> mujoco.MjSpec:
-        """The robot, an asset or a file with its full path, on this ground."""
-        return compose(FLOOR, robot)
+    def shape(self, spec: mujoco.MjSpec) -> None:
+        """Turn the floor of a scene into this ground."""
 
     def place(self, uniform: Array, level: Array) -> Array:
         """Start (2,) m of an episode, from `uniform` (4,)."""
@@ -82,8 +78,7 @@ class Rough:
     sunk: float = 0.02
     """m by which the surrounding floor lies lower, so that no foot touches both."""
 
-    def compose(self, robot: str | Path) -> mujoco.MjSpec:
-        spec = compose(FLOOR, robot)
+    def shape(self, spec: mujoco.MjSpec) -> None:
         floor = spec.geom("floor")
         floor.pos = [0, 0, -self.sunk]
         heights = self.heights
@@ -109,9 +104,7 @@ class Rough:
             material=self._paint(spec),
         )
         # The floor's spot light reaches a few metres; here robots are spread over a field.
-        sun = spec.light("sun")
-        sun.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
-        return spec
+        spec.light("sun").type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
 
     def _paint(self, spec: mujoco.MjSpec) -> str:
         """A material with the relief drawn on it: without it, pictures show a plain that robots stumble over."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax.numpy as jnp
@@ -17,6 +15,7 @@ from embodied.core import randomization
 from embodied.core.facets import TermDescription
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Term
+from embodied.core.scenes import compose, compose_text
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.errors import ModelError
@@ -28,7 +27,7 @@ from embodied.parts.sensing import EncoderBias, ObservationNoise
 from embodied.robot.option import RobotPath, keep_absolute
 from embodied.robot.prepared.legged import legged_of
 from embodied.storage.bounds import POSITIVE, Bounded
-from tasks.locomotion.ground import Flat, Rough
+from tasks.locomotion.ground import FLOOR, Flat, Rough
 from tasks.locomotion.robots import GO1, Layout, Size, action_reach, reflections
 
 M = TypeVar("M")
@@ -186,17 +185,14 @@ class LeggedTask(Task[M], Generic[M]):
         Solver: with 4 iterations a shaken Go1's trunk stays within 4 mm of the converged solution after half a
         second (2 iterations: 14 mm) at the same speed; implicitfast with so few iterations can fall through the floor.
         """
-        spec = self.compose()
+        robot = self.robot
+        spec = compose(FLOOR, robot.source.file.resolve()) if robot.xml is None else compose_text(FLOOR, robot.xml)
+        self.ground.shape(spec)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
         spec.option.iterations = 4
         spec.option.ls_iterations = 6
         return spec
-
-    def compose(self) -> mujoco.MjSpec:
-        """The robot on its ground, without options of the physics."""
-        with tempfile.TemporaryDirectory() as folder:
-            return self.ground.compose(self.robot.written(Path(folder)).resolve())
 
     def declared_terms(self) -> tuple[Term, ...]:
         model, layout = self.model, self.layout

@@ -13,11 +13,13 @@ CRITIC = NetworkConfig(hidden=(256, 128), activation=Activation.SILU, output_gai
 
 WALK = PPOConfig(unroll=24, epochs=4, gamma=0.98, initial_std=0.5, actor=SMALL, critic=CRITIC)
 
-JOYSTICK = TrainConfig(
-    num_envs=1024,
-    steps=3_000_000,
-    algorithms=(dataclasses.replace(WALK, unroll=6, symmetry=SymmetryConfig(network=True)),),
-)
+
+def walk(steps: int, **changes: Any) -> TrainConfig:
+    """`WALK` with `changes`, in 1024 environments."""
+    return TrainConfig(1024, steps, algorithms=(dataclasses.replace(WALK, **changes),))
+
+
+JOYSTICK = walk(3_000_000, unroll=6, symmetry=SymmetryConfig(network=True))
 """Quadrupeds on a flat floor (`benchmarks/results/locomotion/go1-joystick-flat/train-default-seed0.json`).
 
 An update may lead only so far from the policy that acted (`desired_kl`): rollouts of a quarter of the length, and four
@@ -25,58 +27,26 @@ times as many updates, learn the same from less than half as many steps. As many
 few cost almost as much.
 """
 
-VELOCITY = TrainConfig(num_envs=1024, steps=14_000_000, algorithms=(WALK,))
+VELOCITY = walk(14_000_000)
 """Users' quadrupeds, whose servos and rewards are not chosen by hand, and which may not be symmetric: three times as
 long."""
 
-ROUGH = TrainConfig(
-    num_envs=1024,
-    steps=20_000_000,
-    algorithms=(
-        PPOConfig(
-            unroll=24,
-            epochs=4,
-            gamma=0.99,
-            initial_std=0.5,
-            symmetry=SymmetryConfig(network=True),
-            actor=LARGE,
-            critic=CRITIC,
-        ),
-    ),
-)
+ROUGH = walk(20_000_000, gamma=0.99, symmetry=SymmetryConfig(network=True), actor=LARGE)
 """Quadrupeds on rough ground."""
 
-GETUP = TrainConfig(
-    num_envs=1024,
-    steps=9_200_000,
-    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.6, actor=SMALL, critic=CRITIC),),
-)
+GETUP = walk(9_200_000, gamma=0.99, initial_std=0.6)
 """Quadrupeds that roll over and stand up."""
 
-TWO_FEET = TrainConfig(
-    num_envs=1024,
-    steps=20_000_000,
-    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.5, actor=SMALL, critic=CRITIC),),
-)
+TWO_FEET = walk(20_000_000, gamma=0.99)
 """Quadrupeds on their front or their hind feet: little happens in the first 5 to 10 M steps, then all of it."""
 
-G1_JOYSTICK = TrainConfig(
-    num_envs=1024,
-    steps=18_000_000,
-    algorithms=(
-        PPOConfig(unroll=24, epochs=4, gamma=0.98, desired_kl=0.02, initial_std=0.4, actor=LARGE, critic=CRITIC),
-    ),
-)
+G1_JOYSTICK = walk(18_000_000, desired_kl=0.02, initial_std=0.4, actor=LARGE)
 """The G1 on a flat floor, within an hour on two CPU cores.
 
 Rollouts of 6 steps and a symmetric network follow commands better after 7 M steps, and fall more: docs/learners.md.
 """
 
-G1_ROUGH = TrainConfig(
-    num_envs=1024,
-    steps=25_000_000,
-    algorithms=(PPOConfig(unroll=24, epochs=4, gamma=0.99, initial_std=0.4, actor=LARGE, critic=CRITIC),),
-)
+G1_ROUGH = walk(25_000_000, gamma=0.99, initial_std=0.4, actor=LARGE)
 """The G1 on rough ground."""
 
 CLASSIC = PPOConfig(
@@ -126,14 +96,7 @@ With 3e-4 half of all samples are clipped, and the deviation falls to 0.04: a mi
 """
 
 ANT = classic(
-    (128, 128),
-    num_envs=64,
-    minibatches=32,
-    gamma=0.98,
-    lam=0.92,
-    initial_std=0.5,
-    reward_scale=0.05,
-    max_grad_norm=1.0,
+    (128, 128), num_envs=64, minibatches=32, gamma=0.98, lam=0.92, initial_std=0.5, reward_scale=0.05, max_grad_norm=1.0
 )
 """`locomotion/ant`: less noise, which only makes it fall."""
 

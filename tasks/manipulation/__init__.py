@@ -5,7 +5,8 @@ from tasks.manipulation import benchmarks
 
 ENGINES = ("mujoco", "mjx", "pybullet", "brax")
 # In Bullet, the gripper of an arm that was derived from its file has a damped finger, and a driven one geared to it.
-TRACK_POSE_ENGINES = ("mujoco", "mjx", "brax")
+OWN_ENGINES = {"track-pose": ("mujoco", "mjx", "brax")}
+"""Task -> engines, where not `ENGINES`."""
 
 TASKS = {
     "rigid_objects.pucks": (
@@ -92,6 +93,17 @@ TASKS = {
         ("stick-push", "CARRY", "Push a thermos away with a stick.", "hammer"),
         ("stick-pull", "CARRY", "Pull a thermos along with a stick through its handle.", "hammer"),
     ),
+    "instructed.pick_among": (
+        (
+            "pick-among",
+            "CARRY",
+            "Pick up the thing that is meant, of two or three; the instruction may fit several.",
+            "pick-place",
+        ),
+    ),
+    "track_pose": (
+        ("track-pose", "TRACK_POSE", "An arm, from its MJCF or URDF file, brings its tip to poses in the air."),
+    ),
 }
 """Module -> its tasks: name (the class bears it in CamelCase), training defaults, summary, and for many the task that
 stands for it in default test runs: its scene and its script are of the same kind."""
@@ -105,28 +117,9 @@ def register(registry: Registry) -> None:
                     name=f"manipulation/{name}",
                     target=f"tasks.manipulation.{module}:{name.title().replace('-', '')}",
                     summary=summary,
-                    engines=ENGINES,
+                    engines=OWN_ENGINES.get(name, ENGINES),
                     training=f"tasks.manipulation.training:{training}",
                     variant_of=f"manipulation/{variant_of[0]}" if variant_of else None,
                 )
             )
-    registry.register(
-        TaskEntry(
-            name="manipulation/pick-among",
-            target="tasks.manipulation.instructed.pick_among:PickAmong",
-            summary="Pick up the thing that is meant, of two or three; the instruction may fit several.",
-            engines=ENGINES,
-            training="tasks.manipulation.training:CARRY",
-            variant_of="manipulation/pick-place",
-        )
-    )
-    registry.register(
-        TaskEntry(
-            name="manipulation/track-pose",
-            target="tasks.manipulation.track_pose:TrackPose",
-            summary="An arm, from its MJCF or URDF file, brings its tip to poses in the air.",
-            engines=TRACK_POSE_ENGINES,
-            training="tasks.manipulation.training:TRACK_POSE",
-        )
-    )
     benchmarks.register(registry)

@@ -1,4 +1,4 @@
-"""The Go2 and the G1 under assets/: constants, symmetry, standing, sensors, and the Go1's task on the Go2."""
+"""The Go1, Go2 and G1 under assets/: constants, symmetry, standing, sensors, and the Go1's task on the Go2."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-import torch
 
 from embodied.core.scenes import compose
 from embodied.core.world import World
 from embodied.robot.prepared.legged import legged_of
 from tasks.locomotion.joystick import Joystick, JoystickConfig
 from tests.kit.hooks import blank
-from tests.kit.worlds import build_env
 
 LEGS = ("FR", "FL", "RR", "RL")
 SIDES = ("left", "right")
@@ -78,11 +76,6 @@ def stand(model: mujoco.MjModel, seconds: float) -> tuple[mujoco.MjData, float]:
 
 
 @pytest.fixture(scope="module")
-def go2() -> mujoco.MjModel:
-    return on_floor("go2")
-
-
-@pytest.fixture(scope="module")
 def g1() -> mujoco.MjModel:
     return on_floor("g1")
 
@@ -119,13 +112,13 @@ def test_limits_of_the_two_sides_mirror_each_other(robot: str) -> None:
         np.testing.assert_allclose(model.actuator(joint.name).ctrlrange, joint.range)
 
 
-@pytest.mark.parametrize("robot", ["go2", "g1"])
+@pytest.mark.parametrize("robot", ["go1", "go2", "g1"])
 def test_stands_still_at_home_for_five_seconds(robot: str) -> None:
     model = on_floor(robot)
     start = at_home(model).qpos[2]
     data, deepest = stand(model, 5)
     assert abs(data.qpos[2] - start) < 1e-3
-    assert np.linalg.norm(data.qpos[:2]) < 1e-3
+    assert np.linalg.norm(data.qpos[:2]) < (2e-3 if robot == "go1" else 1e-3)
     assert data.sensor("upvector").data[2] > 0.9999
     assert np.abs(data.qvel).max() < 1e-3
     assert deepest > -1e-3
@@ -144,7 +137,7 @@ def test_soles_just_touch_the_floor_at_home(robot: str) -> None:
     assert len(feet) == {"go2": 4, "g1": 8}[robot]
 
 
-@pytest.mark.parametrize(("robot", "base"), [("go2", "trunk"), ("g1", "pelvis")])
+@pytest.mark.parametrize(("robot", "base"), [("go1", "trunk"), ("go2", "trunk"), ("g1", "pelvis")])
 def test_sensors_agree_with_the_state(robot: str, base: str) -> None:
     model = on_floor(robot)
     data = at_home(model)
@@ -166,46 +159,83 @@ def test_sensors_agree_with_the_state(robot: str, base: str) -> None:
     for i in range(model.nu):
         name = model.actuator(i).name
         assert data.sensor(f"{name}_torque").data[0] == pytest.approx(data.actuator(name).force[0])
+    feet = [name for i in range(model.nsite) if (name := model.site(i).name).endswith("_foot")]
+    assert len(feet) == (2 if robot == "g1" else 4)
+    for foot in feet:
+        np.testing.assert_allclose(data.sensor(f"{foot}_pos").data, data.site(foot).xpos)
+        assert data.sensor(f"{foot}_linvel_w").data.shape == (3,)
 
 
-def test_go2_constants_are_the_published_ones(go2: mujoco.MjModel) -> None:
-    published = {  # kg, range rad (front), torque N m
-        "hip": (0.678, (-1.0472, 1.0472), 23.7),
-        "thigh": (1.152, (-1.5708, 3.4907), 23.7),
-        "calf": (0.241352, (-2.7227, -0.83776), 45.43),
-    }
-    assert go2.body("trunk").mass == pytest.approx(6.921)
-    assert go2.body_mass.sum() == pytest.approx(15.2064, abs=1e-3)
+QUADRUPEDS = {  # whole kg; N m/rad; kg m^2, N m s/rad; of each link kg, range rad (front), torque and friction N m
+    "go1": (12.743, 35, 0.005, 0.0, {
+        "hip": (0.680, (-0.863, 0.863), 23.7, 0.3),
+        "thigh": (1.009, (-0.686, 4.501), 23.7, 0.3),
+        "calf": (0.196, (-2.818, -0.888), 35.55, 1.0),
+    }),
+    "go2": (15.2064, 50, 0.01, 2.0, {
+        "hip": (0.678, (-1.0472, 1.0472), 23.7, 0.2),
+        "thigh": (1.152, (-1.5708, 3.4907), 23.7, 0.2),
+        "calf": (0.241352, (-2.7227, -0.83776), 45.43, 0.2),
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("robot", QUADRUPEDS)
+def test_constants_of_quadrupeds_are_the_published_ones(robot: str) -> None:
+    model, (whole, stiffness, armature, damping, published) = on_floor(robot), QUADRUPEDS[robot]
+    assert model.body_mass.sum() == pytest.approx(whole, abs=1e-3)
     names = [f"{leg}_{link}" for leg in LEGS for link in published]
-    assert [go2.joint(i).name for i in range(go2.njnt)] == ["root", *names]
-    assert [go2.actuator(i).name for i in range(go2.nu)] == names
+    assert [model.joint(i).name for i in range(model.njnt)] == ["root", *names]
+    assert [model.actuator(i).name for i in range(model.nu)] == names
     for name in names:
-        mass, limits, torque = published[name.split("_")[1]]
-        if name.startswith("R") and name.endswith("thigh"):
+        mass, limits, torque, friction = published[name.split("_")[1]]
+        if robot == "go2" and name.startswith("R") and name.endswith("thigh"):
             limits = (-0.5236, 4.5379)
-        joint, actuator = go2.joint(name), go2.actuator(name)
-        assert go2.body(name).mass == pytest.approx(mass)
+        joint, actuator = model.joint(name), model.actuator(name)
+        assert model.body(name).mass == pytest.approx(mass, abs=5e-4)
         assert actuator.trnid[0] == joint.id
         np.testing.assert_allclose(joint.range, limits)
+        np.testing.assert_allclose(actuator.ctrlrange, limits)
         np.testing.assert_allclose(actuator.forcerange, (-torque, torque))
-        np.testing.assert_allclose(actuator.biasprm[:3], (0, -50, -0.5))
-        assert (joint.armature[0], joint.damping[0], joint.frictionloss[0]) == pytest.approx((0.01, 2, 0.2))
+        np.testing.assert_allclose([actuator.gainprm[0], *actuator.biasprm[:3]], (stiffness, 0, -stiffness, -0.5))
+        found = (joint.armature[0], joint.damping[0], joint.frictionloss[0])
+        assert found == pytest.approx((armature, damping, friction))
 
 
-def test_go2_lengths_are_the_published_ones(go2: mujoco.MjModel) -> None:
+def test_trunks_of_quadrupeds_are_the_published_ones() -> None:
+    trunk = on_floor("go1").body("trunk")
+    assert trunk.mass == pytest.approx(5.204)
+    np.testing.assert_allclose(trunk.inertia, (0.01681, 0.06301, 0.07166))
+    assert on_floor("go2").body("trunk").mass == pytest.approx(6.921)
+
+
+@pytest.mark.parametrize(
+    ("robot", "hip", "thigh"), [("go1", (0.1881, 0.04675), 0.08), ("go2", (0.1934, 0.0465), 0.0955)]
+)
+def test_lengths_of_quadrupeds_are_the_published_ones(robot: str, hip: tuple[float, float], thigh: float) -> None:
+    model = on_floor(robot)
     for leg in LEGS:
         front, left = (1 if leg[0] == "F" else -1), (1 if leg[1] == "L" else -1)
-        np.testing.assert_allclose(go2.body(f"{leg}_hip").pos, (0.1934 * front, 0.0465 * left, 0))
-        np.testing.assert_allclose(go2.body(f"{leg}_thigh").pos, (0, 0.0955 * left, 0))
-        np.testing.assert_allclose(go2.body(f"{leg}_calf").pos, (0, 0, -0.213))
-        np.testing.assert_allclose(go2.geom(leg).pos, (0, 0, -0.213))
-        np.testing.assert_allclose(go2.site(f"{leg}_foot").pos, go2.geom(leg).pos)
-        assert go2.geom(leg).size[0] == pytest.approx(legged_of("go2").foot_radius)
-    assert at_home(go2).qpos[2] == pytest.approx(legged_of("go2").height)
+        np.testing.assert_allclose(model.body(f"{leg}_hip").pos, (hip[0] * front, hip[1] * left, 0))
+        np.testing.assert_allclose(model.body(f"{leg}_thigh").pos, (0, thigh * left, 0))
+        np.testing.assert_allclose(model.body(f"{leg}_calf").pos, (0, 0, -0.213))
+        np.testing.assert_allclose(model.geom(leg).pos, (0, 0, -0.213))
+        np.testing.assert_allclose(model.site(f"{leg}_foot").pos, model.geom(leg).pos)
+        assert model.geom(leg).size[0] == pytest.approx(legged_of(robot).foot_radius)
+    assert legged_of("go1").foot_radius == pytest.approx(0.023)
+    assert at_home(model).qpos[2] == pytest.approx(legged_of(robot).height)
 
 
-def test_go2_offers_what_the_go1_offers(go2: mujoco.MjModel) -> None:
-    go1 = on_floor("go1")
+def test_go1_home_splays_the_legs_outwards() -> None:
+    data = at_home(on_floor("go1"))
+    for leg in LEGS:
+        foot, thigh = data.site(f"{leg}_foot").xpos, data.body(f"{leg}_thigh").xpos
+        assert abs(foot[1]) > abs(thigh[1])
+        assert foot[0] == pytest.approx(thigh[0], abs=1e-3)
+
+
+def test_go2_offers_what_the_go1_offers() -> None:
+    go1, go2 = on_floor("go1"), on_floor("go2")
     for model_names in (
         lambda model: [model.sensor(i).name for i in range(model.nsensor)],
         lambda model: [model.site(i).name for i in range(model.nsite)],
@@ -232,16 +262,6 @@ def test_the_joystick_task_holds_the_go2_at_home_under_zero_actions() -> None:
     after = World.posed(task.model, data.qpos, data.qvel)
     assert not jax.jit(task.outcome)(after, state).failure
     assert data.qpos[2] == pytest.approx(task.robot.height, abs=0.03)
-
-
-@pytest.mark.slow
-def test_joystick_task_runs_on_the_go2() -> None:
-    env = build_env(Joystick(JoystickConfig("go2")), "mujoco", 4)
-    env.reset(seed=0)
-    for _ in range(25):
-        step = env.step(torch.zeros(4, env.action_size))
-        assert not step.terminated.any()
-        assert all(torch.isfinite(value).all() for value in step.obs.values())
 
 
 def test_g1_masses_are_the_published_ones(g1: mujoco.MjModel) -> None:
@@ -309,10 +329,8 @@ def test_g1_feet_bear_their_sensors(g1: mujoco.MjModel) -> None:
     data = at_home(g1)
     for side in SIDES:
         site = data.site(f"{side}_foot")
-        np.testing.assert_allclose(data.sensor(f"{side}_foot_pos").data, site.xpos)
         np.testing.assert_allclose(data.sensor(f"{side}_foot_upvector").data, site.xmat.reshape(3, 3)[:, 2])
         np.testing.assert_allclose(np.abs(data.sensor(f"{side}_foot_orientation").data), (1, 0, 0, 0), atol=1e-4)
-        assert data.sensor(f"{side}_foot_linvel_w").data.shape == (3,)
         assert data.sensor(f"{side}_foot_touch").data.shape == (1,)
     np.testing.assert_allclose(data.sensor("torso_upvector").data, (0, 0, 1), atol=1e-9)
 

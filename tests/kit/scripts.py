@@ -137,12 +137,13 @@ class Flown(NamedTuple):
 
 
 def flown(task: Task[Any], engine: str, actions: np.ndarray, seed: int = 0, start: Any = None) -> Flown:
-    """One environment on any engine under actions (steps, ...), whatever comes of it.
+    """One environment on any engine, named as in `toy_world`, under actions (steps, ...), whatever comes of it.
 
     The task's hooks are compiled once for all engines, which an `Env` for each would compile again.
     """
     reset, process_action, apply_action, post_step = _of_one(task)
-    built: Any = make_engine(engine, task, 1)
+    name, _, impl = engine.partition("-")
+    built: Any = make_engine(name, task, 1, **({"impl": impl} if impl else {}))
     world = FusedWorld(built) if built.fused else HostWorld(built)
     keys = jax.random.split(jax.random.PRNGKey(seed), len(actions) + 1)
     start = reset(keys[0]) if start is None else start

@@ -189,16 +189,3 @@ def test_a_wrong_action_is_refused_in_plain_words(action: Any, message: str) -> 
 def test_a_step_before_the_first_reset_is_refused() -> None:
     with pytest.raises(ActionError, match=r"step\(\) before reset\(\)"):
         make("swarm/hover", num_envs=1, engine="mujoco").step(torch.zeros(1, 4))
-
-
-@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
-def test_spread_episodes_end_at_different_times(engine: str) -> None:
-    env = world("swarm/hover", engine)
-    env.reset()
-    env.spread_episode_lengths()
-    limit = env.max_episode_steps
-    np.testing.assert_array_equal(env.episode_length, [number * limit // NUM_ENVS for number in range(NUM_ENVS)])
-    env.episode_length = torch.tensor([0] * (NUM_ENVS - 1) + [limit - 1])
-    step = env.step(torch.zeros(env.action_shape))
-    assert step.truncated.tolist() == [False] * (NUM_ENVS - 1) + [True]
-    np.testing.assert_array_equal(env.episode_length, [1] * (NUM_ENVS - 1) + [0])

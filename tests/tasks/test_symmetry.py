@@ -10,14 +10,10 @@ import jax
 import mujoco
 import numpy as np
 import pytest
-import torch
-from jax import Array
 
 from embodied.core.episode import flatten_observation
-from embodied.core.task import Task, TaskWrapper
+from embodied.core.task import Task
 from embodied.core.world import ResetState, World
-from embodied.engines import make_engine
-from embodied.env.env import Env
 from embodied.env.factory import make
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import PLANAR_COMMAND, PSEUDOVECTOR, QUATERNION, VECTOR, Reflection
@@ -28,21 +24,9 @@ from tasks.locomotion.two_feet import Handstand, TwoFeetConfig
 from tasks.swarm.single.hover import ROTORS, Hover, HoverConfig
 from tests.kit.hooks import blank
 from tests.kit.scripts import flown, hosted
+from tests.kit.worlds import build_env
 
-NUM_ENVS = 4
 TOLERANCE = 1e-4  # rigid computes in single precision
-Reflect = Callable[[Any, ResetState[Any]], ResetState[Any]]
-
-
-class InTheMirror(TaskWrapper[Any]):
-    """The same task from reflected reset states."""
-
-    def __init__(self, task: Task[Any], reflect: Reflect) -> None:
-        super().__init__(task)
-        self.reflect = reflect
-
-    def reset(self, key: Array) -> ResetState[Any]:
-        return self.reflect(self.task, self.task.reset(key))
 
 
 def body(joints: Reflection) -> tuple[Reflection, Reflection]:
@@ -63,8 +47,7 @@ def legged(task: Any, start: ResetState[Any]) -> ResetState[Any]:
     return dataclasses.replace(start, qpos=qpos(start.qpos), qvel=qvel(start.qvel), task_state=state)
 
 
-def flying(task: Any, start: ResetState[Any]) -> ResetState[Any]:
-    del task
+def flying(start: ResetState[Any]) -> ResetState[Any]:
     qpos, qvel = body(Reflection((), ()))
     rotors = {name: ROTORS(getattr(start.task_state, name)) for name in ("rotor_speed", "command", "last_command")}
     state = dataclasses.replace(start.task_state, **rotors)
@@ -82,18 +65,13 @@ def centred(task: Task[Any]) -> Task[Any]:
 
 ONE = CommandConfig(interval=1e9)
 ALL = ("all",)
-ROBOTS: dict[str, tuple[Callable[[], Task[Any]], Reflect, str]] = {
-    "go1": (lambda: centred(Joystick(JoystickConfig(without=ALL, command=ONE))), legged, "mujoco"),
-    "go2": (lambda: Joystick(JoystickConfig("go2", without=ALL, command=ONE)), legged, "mujoco"),
-    "g1": (lambda: HumanoidJoystick(HumanoidConfig(without=ALL, command=ONE)), legged, "mujoco"),
-    "getup": (lambda: centred(Getup(GetupConfig(without=ALL))), legged, "mujoco"),
-    "handstand": (lambda: centred(Handstand(TwoFeetConfig(without=ALL))), legged, "mujoco"),
-    "crazyflie": (lambda: Hover(HoverConfig(noise=False, mass_spread=0.0)), flying, "rigid"),
+ROBOTS: dict[str, Callable[[], Task[Any]]] = {
+    "go1": lambda: centred(Joystick(JoystickConfig(without=ALL, command=ONE))),
+    "go2": lambda: Joystick(JoystickConfig("go2", without=ALL, command=ONE)),
+    "g1": lambda: HumanoidJoystick(HumanoidConfig(without=ALL, command=ONE)),
+    "getup": lambda: centred(Getup(GetupConfig(without=ALL))),
+    "handstand": lambda: centred(Handstand(TwoFeetConfig(without=ALL))),
 }
-
-
-def env_of(task: Task[Any], engine: str) -> Env:
-    return Env(task, make_engine(engine, task, NUM_ENVS), NUM_ENVS, device="cpu")
 
 
 def somewhere(task: Any) -> ResetState[Any]:
@@ -121,12 +99,13 @@ def is_mirrored(task: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -
         assert (np.abs(expected - ours[group]).max(-1) > 0.1).all()
 
 
-@pytest.mark.parametrize("robot", ["go1", "g1"])
+@pytest.mark.parametrize(
+    "robot", ["go1", "g1", *(pytest.param(name, marks=pytest.mark.slow) for name in ("go2", "getup", "handstand"))]
+)
 def test_the_mirrored_robot_does_what_the_mirror_shows(robot: str) -> None:
-    build, reflect, _ = ROBOTS[robot]
-    task: Any = build()
+    task: Any = ROBOTS[robot]()
     start = somewhere(task)
-    both = jax.tree.map(lambda *leaves: np.stack(leaves), start, jax.tree.map(np.asarray, reflect(task, start)))
+    both = jax.tree.map(lambda *leaves: np.stack(leaves), start, jax.tree.map(np.asarray, legged(task, start)))
     actions = 0.5 * np.random.default_rng(1).normal(size=(6, task.action_size)).astype(np.float32)
     found = hosted(task, 6, np.stack([actions, task.mirror.action(actions)], 1), count=2, start=both)
     ours, theirs = ({group: seen[1:, row] for group, seen in found.seen.items()} for row in (0, 1))
@@ -136,13 +115,12 @@ def test_the_mirrored_robot_does_what_the_mirror_shows(robot: str) -> None:
 
 
 def test_the_mirrored_drone_does_what_the_mirror_shows() -> None:
-    build, reflect, engine = ROBOTS["crazyflie"]
-    task: Any = build()
+    task: Any = Hover(HoverConfig(noise=False, mass_spread=0.0))
     start = jax.jit(task.reset)(jax.random.PRNGKey(0))
     actions = 0.5 * np.random.default_rng(1).normal(size=(6, task.action_size)).astype(np.float32)
     flights = [
-        flown(task, engine, done, start=begun)
-        for done, begun in ((actions, start), (task.mirror.action(actions), reflect(task, start)))
+        flown(task, "rigid", done, start=begun)
+        for done, begun in ((actions, start), (task.mirror.action(actions), flying(start)))
     ]
 
     def answer(world: World, state: Any, action: Any) -> Any:
@@ -156,25 +134,6 @@ def test_the_mirrored_drone_does_what_the_mirror_shows() -> None:
     np.testing.assert_allclose(mirrored, reward, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_environments_of_mirrored_robots_do_what_the_mirror_shows(robot: str) -> None:
-    build, reflect, engine = ROBOTS[robot]
-    env, image = env_of(build(), engine), env_of(InTheMirror(build(), reflect), engine)
-    mirror = env.mirror()
-    generator = torch.Generator().manual_seed(0)
-    env.reset(seed=0)
-    image.reset(seed=0)
-    for _ in range(6):
-        action = 0.5 * torch.randn(NUM_ENVS, env.action_size, generator=generator)
-        ours, theirs = env.step(action), image.step(torch.from_numpy(mirror.action(action.numpy())))
-        for group, reflection in mirror.observed.items():
-            expected = reflection(ours.obs[group].numpy())
-            np.testing.assert_allclose(theirs.obs[group].numpy(), expected, rtol=TOLERANCE, atol=TOLERANCE)
-            assert np.abs(expected - ours.obs[group].numpy()).max() > 0.1  # no state is its own image
-        torch.testing.assert_close(theirs.reward, ours.reward, rtol=TOLERANCE, atol=TOLERANCE)
-
-
 def test_rough_ground_is_scanned_from_right_to_left() -> None:
     np.testing.assert_allclose(SCAN[list(SCAN_REFLECTION.index)], SCAN * [1, -1])
 
@@ -184,8 +143,8 @@ def test_what_cannot_be_mirrored_is_said_in_one_line() -> None:
         make("locomotion/hopper", device="cpu").mirror()
     task: Task[Any] = Hover().with_observations("policy", height=lambda world, state: world["position"][2:])
     with pytest.raises(EmbodiedError, match=r"'policy/height' has no mirror image.*position, up") as unknown:
-        env_of(task, "rigid").mirror()
-    less = env_of(Hover().without(observations=["critic/latency"]), "rigid")
+        build_env(task, "rigid", 1).mirror()
+    less = build_env(Hover().without(observations=["critic/latency"]), "rigid", 1)
     assert len(less.mirror().observed["critic"]) == 22
 
     def lame(spec: mujoco.MjSpec) -> None:

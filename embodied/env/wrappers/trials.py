@@ -81,8 +81,8 @@ class Trials(TaskWrapper[TrialState[Any]]):
         """
         episodes = whole_number("episodes_per_trial", episodes, 1)
         if task.team is not None:
-            name = f"{task.unwrapped} has {task.team.agents} agents"
-            raise EmbodiedError(f"episodes_per_trial={episodes}: {name}; expected a task of one robot")
+            name = f"{task.unwrapped} is a team's, agents={task.team.agents}"
+            raise EmbodiedError(f"episodes_per_trial={episodes}: {name}; expected a task without a team")
         super().__init__(task)
         self.episodes = episodes
         self._groups = tuple(group for group in (POLICY, CRITIC) if group in task.observation_terms)

@@ -34,7 +34,7 @@ HAND_ABOVE_TCP = 0.045  # m, of the sensor `hand_pos`; as in assets/robots/panda
 class ArmModel:
     """An arm's model as tasks of arms read it; n joints move its tip, in the order of actions."""
 
-    robot: Robot
+    source: Robot
     xml: str
     """The robot alone; it stands on z = 0. Names of sensors as in `assets/robots/panda/panda.xml`, a key `home`. Each
     joint that is actuated has a position servo of its name."""

@@ -11,7 +11,7 @@ import numpy as np
 from embodied.core.scenes import compile_spec, load_spec
 from embodied.errors import EmbodiedError
 from tasks.grasping.hands.floating_hand import Mount, add_floating_hand
-from tasks.grasping.hands.hand import PHYSICS_DT, Hand, check_width, closed, opened, poses, set_physics
+from tasks.grasping.hands.hand import PHYSICS_DT, Hand, check_width, poses, set_physics
 from tasks.grasping.objects.model import add_object
 from tasks.grasping.objects.object_spec import ObjectSpec
 
@@ -67,15 +67,15 @@ def initial_grasp(
     add_manipulated_object(spec, item)
     model = compile_spec(spec)
     data, layout = mujoco.MjData(model), hand.layout(model, mount.prefix)
-    data.qpos[layout.qpos] = poses(hand).opened.joints
-    data.ctrl[layout.actuators] = opened(hand)
+    opened, closed = poses(hand).opened, poses(hand).closed
+    data.qpos[layout.qpos], data.ctrl[layout.actuators] = opened.joints, opened.targets
     mujoco.mj_kinematics(model, data)
     frame, adr = data.body(f"{mount.prefix}base"), model.joint("object").qposadr[0]
     data.qpos[adr : adr + 3] = frame.xpos + frame.xmat.reshape(3, 3) @ np.asarray(pos)
     mujoco.mju_mulQuat(data.qpos[adr + 3 : adr + 7], frame.xquat, np.asarray(quat, float))
     gravity, model.opt.gravity = model.opt.gravity.copy(), 0
     for share in np.linspace(0, 1, round(CLOSING / PHYSICS_DT)):
-        data.ctrl[layout.actuators] = (1 - share) * opened(hand) + share * closed(hand)
+        data.ctrl[layout.actuators] = (1 - share) * opened.targets + share * closed.targets
         mujoco.mj_step(model, data)
     model.opt.gravity = gravity
     mujoco.mj_step(model, data, nstep=round(SETTLING / PHYSICS_DT))

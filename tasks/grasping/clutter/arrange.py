@@ -17,7 +17,7 @@ from embodied.errors import EmbodiedError
 from tasks.grasping.objects.drop_and_settle import RADIUS
 from tasks.grasping.objects.object_spec import ObjectSpec
 from tasks.grasping.objects.pointclouds import PlacedObject
-from tasks.grasping.objects.shapes import quaternion
+from tasks.grasping.objects.shapes import quaternion, vector
 
 STEP = 0.006  # m, by which an object is moved outwards until there is room for it
 ABOVE = 0.001  # m, over the table at which objects are put down
@@ -72,9 +72,7 @@ def arrange_objects(
 
 
 def _at(item: ObjectSpec, pos: Sequence[float], turn: np.ndarray) -> PlacedObject:
-    x, y, z = (float(value) for value in pos)
-    w, i, j, k = (float(value) for value in quaternion(turn))
-    return PlacedObject(item, (x, y, z), (w, i, j, k))
+    return PlacedObject(item, vector(pos), quaternion(turn))
 
 
 def _dropped(item: ObjectSpec, top: float, random: np.random.Generator) -> PlacedObject:

@@ -23,6 +23,7 @@ from tasks.grasping.hands.hand import MOUNTED, Hand, poses
 from tasks.grasping.lift.lift import HELD, RAISED
 from tasks.grasping.objects.model import add_object
 from tasks.grasping.objects.pointclouds import Camera, PlacedObject
+from tasks.grasping.objects.shapes import vector
 from tasks.grasping.planner import grasp_trajectory
 from tasks.grasping.planner.grasp_trajectory import LIFT, GraspType
 from tasks.grasping.planner.planner import Plan, Planner, PlanningResult
@@ -32,9 +33,8 @@ CENTRE = np.array([0.0, 0.55, 0.0])  # m, the middle of the clutter in the arm's
 CONTROL_HZ = 20  # of the lifting task's script
 STEP = 0.01  # m, that the palm's target moves in a control step: 20 cm/s
 BEND = 0.1  # rad, that a finger servo's target moves in a control step
-SWING = (
-    1.25  # rad, the arm's base when it is swung aside, out of the camera's view, and over the place for what is removed
-)
+# rad, the arm's base when it is swung aside, out of the camera's view, and over the place for what is removed
+SWING = 1.25
 OVER = (0.20, 0.12, 0.06, 0.0)  # m, above a pre-grasp, by which the hand comes from: the highest that it reaches
 PACE = 0.5  # of the joints' greatest speeds, when nothing is in the way
 CARRY = 0.15  # m, by which what is held is raised further before it is swung aside
@@ -83,10 +83,9 @@ class Cell:
     def camera(self) -> Camera:
         """The scene's, in the arm's world, with a wider lens: what was pushed or rolled away stays in its view."""
         view = self.scene.camera
-        x, y, z = (float(value) for value in np.array(view.pos) + CENTRE)
         fovy = math.degrees(2 * math.atan(WIDER * math.tan(math.radians(view.fovy) / 2)))
         size = {"width": round(WIDER * view.width), "height": round(WIDER * view.height)}
-        return dataclasses.replace(view, pos=(x, y, z), fovy=fovy, **size)
+        return dataclasses.replace(view, pos=vector(np.array(view.pos) + CENTRE), fovy=fovy, **size)
 
     def objects(self) -> dict[str, PlacedObject]:
         """Objects on the table, in the arm's world."""

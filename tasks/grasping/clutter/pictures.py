@@ -14,7 +14,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.clutter.ray_casting import cast_rays
-from tasks.grasping.objects.pointclouds import Camera, PlacedObject
+from tasks.grasping.objects.pointclouds import Camera, PlacedObject, surface_normals
 from tasks.grasping.objects.shapes import matrix
 
 Image = np.ndarray
@@ -28,7 +28,6 @@ SHARPNESS = 24  # exponent of the lamp's mirror image (Blinn and Phong)
 TABLE = (np.array([0.80, 0.74, 0.66]), np.array([0.755, 0.695, 0.615]))  # colours of planks
 PLANK = 0.09  # m, a plank's width
 LIFTED = 1e-4  # m above a surface from which rays to the lamp begin
-NUDGE = 1e-5  # m, step of the differences that give normals
 MARK = ((28, 30, 34), (255, 255, 255))  # a mark's disc and its digits
 SCALE = 10_000  # units of a depth picture per m
 
@@ -123,7 +122,7 @@ def _shaded(objects: Sequence[PlacedObject], camera: Camera) -> np.ndarray:
     albedo[on_table] = np.where(plank[:, None] == 0, *TABLE) ** 2.2
     for number, placed in enumerate(objects):
         seen = np.flatnonzero(owner == number)
-        normals[seen] = _normals(placed, points[seen])
+        normals[seen] = surface_normals(placed, points[seen])
         colours = np.array([piece.rgba or placed.item.rgba for piece in placed.item.parts])[:, :3]
         albedo[seen] = colours[part[seen]] ** 2.2
     light = np.full((len(rays), 3), 1.0)
@@ -159,10 +158,3 @@ def _shadowed(
         found, _ = cast_rays(placed, points[lit], towards[lit])
         dark[lit[found < distance[lit]]] = True
     return dark
-
-
-def _normals(placed: PlacedObject, points: np.ndarray) -> np.ndarray:
-    """(n, 3) unit gradients of the signed distance."""
-    steps = NUDGE * np.eye(3)
-    gradient = np.stack([placed.distance(points + step) - placed.distance(points - step) for step in steps], -1)
-    return gradient / np.maximum(np.linalg.norm(gradient, axis=-1, keepdims=True), 1e-12)

@@ -140,19 +140,9 @@ def poses(hand: Hand) -> Poses:
     )
 
 
-def opened(hand: Hand) -> np.ndarray:
-    """Targets (m,) rad of the hand opened wide."""
-    return poses(hand).opened.targets
-
-
-def closed(hand: Hand) -> np.ndarray:
-    """Targets (m,) rad of a power grasp."""
-    return poses(hand).closed.targets
-
-
 def closing(hand: Hand, closure: ArrayLike) -> Array:
     """Targets (m,) rad of a power grasp: on the straight way from opened (0) to closed (1), clipped beyond."""
-    return _between(opened(hand), closed(hand), closure)
+    return _between(poses(hand).opened.targets, poses(hand).closed.targets, closure)
 
 
 def pinching(hand: Hand, closure: ArrayLike) -> Array:

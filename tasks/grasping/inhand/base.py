@@ -22,6 +22,7 @@ from embodied.core.world import Control, World
 from embodied.math.rotations import quat_normalize
 from embodied.storage.bounds import POSITIVE, Bounded
 from tasks.grasping.hands.hand import Hand, poses, set_physics, spec_of
+from tasks.grasping.objects.model import add_frame_sensors
 
 M = TypeVar("M")
 Readings = dict[str, Array]
@@ -125,7 +126,7 @@ class InHand(Task[M], Generic[M]):
         # If no camera is requested, pictures look at the cube from the side on which no finger hides it.
         spec.stat.center, spec.stat.extent = (*self.palm[:2], HEIGHT + ABOVE), VIEW_RADIUS
         spec.visual.global_.azimuth, spec.visual.global_.elevation = 105, -42  # degrees
-        add_cube_sensors(spec)
+        add_frame_sensors(spec, "cube", mujoco.mjtObj.mjOBJ_XBODY)
         for joint in self.hand.joint_names:
             spec.add_sensor(name=f"{joint}_torque", type=mujoco.mjtSensor.mjSENS_JOINTACTFRC,
                             objtype=mujoco.mjtObj.mjOBJ_JOINT, objname=joint)  # fmt: skip
@@ -249,15 +250,3 @@ def add_cube(spec: mujoco.MjSpec, pos: tuple[float, float, float]) -> None:
             type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=place, rgba=(*colour, 1.0), contype=0, conaffinity=0,
             group=2, mass=0,
         )  # fmt: skip
-
-
-def add_cube_sensors(spec: mujoco.MjSpec) -> None:
-    """Pose and velocity of the body `cube` in the world frame: cube_pos, _quat (wxyz), _linvel, _angvel."""
-    kinds = {
-        "pos": mujoco.mjtSensor.mjSENS_FRAMEPOS,
-        "quat": mujoco.mjtSensor.mjSENS_FRAMEQUAT,
-        "linvel": mujoco.mjtSensor.mjSENS_FRAMELINVEL,
-        "angvel": mujoco.mjtSensor.mjSENS_FRAMEANGVEL,
-    }
-    for name, kind in kinds.items():
-        spec.add_sensor(name=f"cube_{name}", type=kind, objtype=mujoco.mjtObj.mjOBJ_XBODY, objname="cube")

@@ -326,11 +326,7 @@ class Reorient(InHand[TaskState]):
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
         """Targets reached per step (times the length: per episode), the mean angle to the target in rad, the level."""
-        return {
-            "reached": state.reached.astype(jnp.float32),
-            "angle": state.angle,
-            "level": state.level,
-        }
+        return {"reached": state.reached.astype(jnp.float32), "angle": state.angle, "level": state.level}
 
     @functools.cached_property
     def operator(self) -> Operator:

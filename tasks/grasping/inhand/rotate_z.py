@@ -80,9 +80,7 @@ class RotateZ(InHand[TaskState]):
     config_type = RotateZConfig
     config: RotateZConfig
     language = Language.of(
-        "Turn the cube in your hand.",
-        "Rotate the cube about the vertical axis.",
-        "Spin the cube to the left.",
+        "Turn the cube in your hand.", "Rotate the cube about the vertical axis.", "Spin the cube to the left."
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=25.0)
 

@@ -255,13 +255,11 @@ class Lift(Task[TaskState]):
         qpos = jnp.zeros(self.model.nq).at[self.arm_qpos].set(joints).at[self.layout.qpos].set(fingers)
         pose = jnp.concatenate([start, quat_multiply(turn, place[3:])])
         qpos = qpos.at[self.object_qpos : self.object_qpos + 7].set(pose)
-        item = Term("object", "", lambda _, __: self._fields_of(jnp.asarray(self.rows)[plan]))
+        row = jnp.asarray(self.rows)[plan]
+        item = Term("object", "", lambda _, __: {name: values[row] for name, values in self.fields.items()})
         drawn = randomization.draw(self.model, (item, *self.terms), fields)
-        state = self._initial_state(jnp.asarray(self.rows)[plan], palm, pinch, shape, start, joints)
+        state = self._initial_state(row, palm, pinch, shape, start, joints)
         return ResetState(qpos, jnp.zeros(self.model.nv), state, drawn)
-
-    def _fields_of(self, row: Array) -> dict[str, Array]:
-        return {name: values[row] for name, values in self.fields.items()}
 
     def _initial_state(
         self, item: Array, palm: Array, pinch: Array, shape: Array, start: Array, joints: Array

@@ -9,8 +9,6 @@ colours) are estimated by eye. Names are the set's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from embodied.errors import UnknownNameError
 from tasks.grasping.objects.object_spec import ObjectSpec, object_spec
 from tasks.grasping.objects.shapes import box, capsule, cylinder, sphere, wall
@@ -24,29 +22,16 @@ SKY = (0.42, 0.66, 0.88, 1.0)
 BROWN = (0.42, 0.25, 0.16, 1.0)
 WOOD = (0.80, 0.62, 0.40, 1.0)
 WHITE = (0.93, 0.93, 0.91, 1.0)
-CREAM = (0.95, 0.88, 0.70, 1.0)
 STEEL = (0.70, 0.72, 0.75, 1.0)
 BLACK = (0.13, 0.13, 0.15, 1.0)
 
 BOXES = (
-    object_spec(  # 3
-        "cracker_box", 0.411, (box((0.060, 0.158, 0.210), (0, 0, 0)),), RED, (0.060, 0.158, 0.210)
-    ),
-    object_spec(  # 4
-        "sugar_box", 0.514, (box((0.038, 0.089, 0.175), (0, 0, 0)),), YELLOW, (0.038, 0.089, 0.175)
-    ),
-    object_spec(  # 8
-        "pudding_box", 0.187, (box((0.089, 0.110, 0.035), (0, 0, 0)),), BROWN, (0.035, 0.110, 0.089)
-    ),
-    object_spec(  # 9
-        "gelatin_box", 0.097, (box((0.073, 0.085, 0.028), (0, 0, 0)),), ORANGE, (0.028, 0.085, 0.073)
-    ),
-    object_spec(  # 36
-        "wood_block", 0.729, (box((0.085, 0.085, 0.200), (0, 0, 0)),), WOOD, (0.085, 0.085, 0.200)
-    ),
-    object_spec(  # 61
-        "foam_brick", 0.028, (box((0.050, 0.075, 0.050), (0, 0, 0)),), RED, (0.050, 0.075, 0.050)
-    ),
+    object_spec("cracker_box", 0.411, (box((0.060, 0.158, 0.210), (0, 0, 0)),), RED, (0.060, 0.158, 0.210)),  # 3
+    object_spec("sugar_box", 0.514, (box((0.038, 0.089, 0.175), (0, 0, 0)),), YELLOW, (0.038, 0.089, 0.175)),  # 4
+    object_spec("pudding_box", 0.187, (box((0.089, 0.110, 0.035), (0, 0, 0)),), BROWN, (0.035, 0.110, 0.089)),  # 8
+    object_spec("gelatin_box", 0.097, (box((0.073, 0.085, 0.028), (0, 0, 0)),), ORANGE, (0.028, 0.085, 0.073)),  # 9
+    object_spec("wood_block", 0.729, (box((0.085, 0.085, 0.200), (0, 0, 0)),), WOOD, (0.085, 0.085, 0.200)),  # 36
+    object_spec("foam_brick", 0.028, (box((0.050, 0.075, 0.050), (0, 0, 0)),), RED, (0.050, 0.075, 0.050)),  # 61
 )
 
 CANS = (
@@ -57,20 +42,8 @@ CANS = (
         BLUE,
         (0.102, 0.139),
     ),
-    object_spec(  # 5
-        "tomato_soup_can",
-        0.349,
-        (cylinder(0.066, (0, 0, 0), (0, 0, 0.101)),),
-        RED,
-        (0.066, 0.101),
-    ),
-    object_spec(  # 7
-        "tuna_fish_can",
-        0.171,
-        (cylinder(0.085, (0, 0, 0), (0, 0, 0.033)),),
-        SKY,
-        (0.085, 0.033),
-    ),
+    object_spec("tomato_soup_can", 0.349, (cylinder(0.066, (0, 0, 0), (0, 0, 0.101)),), RED, (0.066, 0.101)),  # 5
+    object_spec("tuna_fish_can", 0.171, (cylinder(0.085, (0, 0, 0), (0, 0, 0.033)),), SKY, (0.085, 0.033)),  # 7
     object_spec(  # 10: a rounded box, the tin's key rim on top
         "potted_meat_can",
         0.370,
@@ -165,9 +138,7 @@ FOOD_AND_BALLS = (
         YELLOW,
         (0.036, 0.190),
     ),
-    object_spec(  # 13
-        "apple", 0.068, (sphere(0.075, (0, 0, 0)),), RED, (0.075,), rolls=True
-    ),
+    object_spec("apple", 0.068, (sphere(0.075, (0, 0, 0)),), RED, (0.075,), rolls=True),  # 13
     object_spec(  # 16, lying
         "pear",
         0.049,
@@ -222,10 +193,7 @@ TOOLS = (
     object_spec(  # 40
         "large_marker",
         0.0158,
-        (
-            capsule(0.018, (-0.0515, 0, 0), (0.0, 0, 0)),
-            capsule(0.018, (0.0, 0, 0), (0.0515, 0, 0), BLACK),
-        ),
+        (capsule(0.018, (-0.0515, 0, 0), (0.0, 0, 0)), capsule(0.018, (0.0, 0, 0), (0.0515, 0, 0), BLACK)),
         WHITE,
         (0.018, 0.121),
         rolls=True,
@@ -248,8 +216,3 @@ def household(name: str) -> ObjectSpec:
         return HOUSEHOLD[name]
     except KeyError:
         raise UnknownNameError("object", name, HOUSEHOLD) from None
-
-
-def households(names: Iterable[str]) -> tuple[ObjectSpec, ...]:
-    """Several, in the order named."""
-    return tuple(household(name) for name in names)

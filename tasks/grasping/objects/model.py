@@ -69,7 +69,7 @@ def add_object(spec: mujoco.MjSpec, item: ObjectSpec, name: str = "object", touc
         for index, solid in enumerate(stands):
             named = f"{name}_{number}" if len(stands) == 1 else f"{name}_{number}_{index}"
             _add_geom(body, solid, rgba, name=named, group=3 if len(stands) > 1 else 0, **contact)
-    _add_sensors(spec, name)
+    add_frame_sensors(spec, name)
     if touch:
         low, high = item.bounds
         half = (high - low) / 2 * 1.1 + 0.002
@@ -88,7 +88,8 @@ def _add_geom(body: mujoco.MjsBody, part: Part, rgba: Colour, **options: object)
     body.add_geom(type=part.shape.value, size=size, pos=part.pos, quat=part.quat, rgba=rgba, mass=0, **options)
 
 
-def _add_sensors(spec: mujoco.MjSpec, name: str) -> None:
+def add_frame_sensors(spec: mujoco.MjSpec, name: str, of: mujoco.mjtObj = mujoco.mjtObj.mjOBJ_SITE) -> None:
+    """Pose and velocity in the world frame, of a site or a body: `<name>_pos`, `_quat` (wxyz), `_linvel`, `_angvel`."""
     kinds = {
         "pos": mujoco.mjtSensor.mjSENS_FRAMEPOS,
         "quat": mujoco.mjtSensor.mjSENS_FRAMEQUAT,
@@ -96,4 +97,4 @@ def _add_sensors(spec: mujoco.MjSpec, name: str) -> None:
         "angvel": mujoco.mjtSensor.mjSENS_FRAMEANGVEL,
     }
     for suffix, kind in kinds.items():
-        spec.add_sensor(name=f"{name}_{suffix}", type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=name)
+        spec.add_sensor(name=f"{name}_{suffix}", type=kind, objtype=of, objname=name)

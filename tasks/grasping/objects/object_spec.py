@@ -28,8 +28,8 @@ class MassProperties:
     """(3, 3) kg m^2 about the centre of mass, along the body's axes."""
 
     @property
-    def principal(self) -> tuple[np.ndarray, np.ndarray]:
-        """Principal moments (3,) kg m^2, largest first as in MuJoCo, and the quaternion (4,) wxyz of their axes."""
+    def principal(self) -> tuple[np.ndarray, tuple[float, float, float, float]]:
+        """Principal moments (3,) kg m^2, largest first as in MuJoCo, and the quaternion wxyz of their axes."""
         moments, axes = np.linalg.eigh(self.inertia)
         axes = axes[:, ::-1] * np.array([1.0, 1.0, np.linalg.det(axes[:, ::-1])])
         return moments[::-1], quaternion(axes)

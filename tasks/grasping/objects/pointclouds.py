@@ -1,6 +1,5 @@
-"""Point clouds of objects: their whole surface, and the part of it that a depth camera sees.
+"""Point clouds of objects: the part of their surface that a depth camera sees.
 
-    cloud = surface_cloud(household("mug"), 2000, seed=0)
     camera = Camera.looking_at((0, 0, 0.05), eye=(0.4, 0, 0.4))
     seen = visible_cloud([PlacedObject(household("mug"), pos=(0, 0, 0.041))], camera, seed=0)
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.object_spec import ObjectSpec
-from tasks.grasping.objects.shapes import Points, matrix, quaternion
+from tasks.grasping.objects.shapes import Points, matrix, quaternion, vector
 
 TOUCH = 1e-5  # m from a surface at which a ray has met it
 LONGEST = 200  # steps after which a ray that grazes a surface is given up
@@ -36,15 +35,6 @@ class Cloud:
     """(n, 3) outward unit normals of the true surface, without noise; at an edge, between those of its faces."""
     labels: np.ndarray
     """(n,) int, number of the object that each point is on."""
-
-    def of(self, label: int) -> Cloud:
-        chosen = self.labels == label
-        return Cloud(self.points[chosen], self.normals[chosen], self.labels[chosen])
-
-    def moved(self, pos: Sequence[float] | np.ndarray, quat: Sequence[float] | np.ndarray) -> Cloud:
-        """The cloud in another frame, in which its own has the pose (3,) m, (4,) wxyz."""
-        turn = matrix(quat)
-        return Cloud(self.points @ turn.T + np.asarray(pos, float), self.normals @ turn.T, self.labels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +94,7 @@ class Camera:
 
     @classmethod
     def looking_at(
-        cls,
-        target: Sequence[float],
-        eye: Sequence[float],
-        fovy: float = 45.0,
-        width: int = 160,
-        height: int = 120,
+        cls, target: Sequence[float], eye: Sequence[float], fovy: float = 45.0, width: int = 160, height: int = 120
     ) -> Camera:
         """A camera at `eye` (3,) m that looks at `target` (3,) m, its picture's top upwards (+z)."""
         back = np.subtract(eye, target).astype(float)
@@ -120,9 +105,8 @@ class Camera:
         up = np.array([0.0, 0.0, 1.0]) if abs(back[2]) < 0.9999 else np.array([0.0, 1.0, 0.0])
         right = np.cross(up, back)
         right /= np.linalg.norm(right)
-        w, i, j, k = (float(v) for v in quaternion(np.stack([right, np.cross(back, right), back], -1)))
-        x, y, z = (float(value) for value in eye)
-        return cls((x, y, z), (w, i, j, k), fovy, width, height)
+        turn = np.stack([right, np.cross(back, right), back], -1)
+        return cls(vector(eye), quaternion(turn), fovy, width, height)
 
     @property
     def rays(self) -> np.ndarray:
@@ -164,23 +148,6 @@ def _rays(camera: Camera) -> np.ndarray:
     return rays
 
 
-def surface_cloud(item: ObjectSpec, count: int, seed: int = 0) -> Cloud:
-    """`count` points spread evenly over an object's surface, in its frame; none inside another of its parts."""
-    _expect_positive("count", count)
-    random = np.random.default_rng(seed)
-    areas = np.array([part.area for part in item.parts])
-    points, normals = np.zeros((0, 3)), np.zeros((0, 3))
-    while len(points) < count:
-        wanted = random.multinomial(2 * count, areas / areas.sum())
-        drawn = [part.surface(number, random) for part, number in zip(item.parts, wanted, strict=True)]
-        outside = np.concatenate([_exposed(item, number, on) for number, (on, _) in enumerate(drawn)])
-        # Parts come one after the other: shuffled, any first points are spread over all.
-        order = random.permutation(np.flatnonzero(outside))
-        points = np.concatenate([points, np.concatenate([on for on, _ in drawn])[order]])
-        normals = np.concatenate([normals, np.concatenate([out for _, out in drawn])[order]])
-    return Cloud(points[:count], normals[:count], np.zeros(count, int))
-
-
 def visible_cloud(
     scene: Sequence[PlacedObject],
     camera: Camera,
@@ -203,8 +170,8 @@ def visible_cloud(
     Raises:
         EmbodiedError: `count` is not positive.
     """
-    if count is not None:
-        _expect_positive("count", count)
+    if count is not None and count < 1:
+        raise EmbodiedError(f"count={count}; expected at least 1")
     random = np.random.default_rng(seed)
     rays, eye = camera.rays, np.array(camera.pos)
     depth, labels = trace(scene, eye, rays)
@@ -215,7 +182,7 @@ def visible_cloud(
     points = eye + depth[:, None] * rays
     normals = np.zeros_like(points)
     for number, placed in enumerate(scene):
-        normals[labels == number] = _normals(placed, points[labels == number])
+        normals[labels == number] = surface_normals(placed, points[labels == number])
     if noise is not None:
         along = rays @ -matrix(camera.quat)[:, 2]
         error = random.normal(size=len(depth)) * noise.deviation(depth * along)
@@ -268,25 +235,8 @@ def _trace_one(placed: PlacedObject, eye: np.ndarray, rays: np.ndarray) -> np.nd
     return result
 
 
-def _exposed(item: ObjectSpec, number: int, points: Points) -> np.ndarray:
-    """(n,) bool, which points of the surface of part `number` are on the object's surface.
-
-    Where two parts share a face, the first of them keeps it.
-    """
-    shown = np.ones(len(points), bool)
-    for other, part in enumerate(item.parts):
-        if other != number:
-            shown &= part.distance(points) > (1e-9 if other < number else -1e-9)
-    return shown
-
-
-def _normals(placed: PlacedObject, points: Points) -> np.ndarray:
+def surface_normals(placed: PlacedObject, points: Points) -> np.ndarray:
     """(n, 3) unit gradients of the signed distance."""
     steps = NUDGE * np.eye(3)
     gradient = np.stack([placed.distance(points + step) - placed.distance(points - step) for step in steps], -1)
     return gradient / np.maximum(np.linalg.norm(gradient, axis=-1, keepdims=True), 1e-12)
-
-
-def _expect_positive(name: str, value: int) -> None:
-    if value < 1:
-        raise EmbodiedError(f"{name}={value}; expected at least 1")

@@ -1,7 +1,4 @@
-"""Random objects for generalisation: one to three primitives in a row, thin enough for a hand, each from its seed.
-
-Every fifth seed is held out: `random_objects(n)` never gives one of them, `random_objects(n, held_out=True)` only them.
-"""
+"""Random objects for generalisation: one to three primitives in a row, thin enough for a hand, each from its seed."""
 
 from __future__ import annotations
 
@@ -24,14 +21,6 @@ HOLD_OUT = 5  # every fifth seed
 def is_held_out(seed: int) -> bool:
     """Whether a seed's object is never trained with."""
     return seed % HOLD_OUT == HOLD_OUT - 1
-
-
-def random_objects(count: int, held_out: bool = False, first: int = 0) -> tuple[ObjectSpec, ...]:
-    """The next `count` objects from the seed `first` on, of the training or of the held-out ones."""
-    if count < 1 or first < 0:
-        raise EmbodiedError(f"count={count}, first={first}; expected at least 1, and a seed of at least 0")
-    chosen = (seed for seed in range(first, first + HOLD_OUT * (count + 1)) if is_held_out(seed) == held_out)
-    return tuple(random_object(seed) for _, seed in zip(range(count), chosen, strict=False))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""Primitive shapes as pure geometry: signed distance, bounds, volume, area and points on the surface.
+"""Primitive shapes as pure geometry: signed distance, bounds and volume.
 
 A `Part` is a primitive with a pose in its object's frame; sizes are MuJoCo's. Every function works on numpy arrays of
 points, in m, in double precision.
@@ -78,11 +78,6 @@ class Part:
         return ball + column
 
     @property
-    def area(self) -> float:
-        """m^2."""
-        return float(sum(_face_areas(self)))
-
-    @property
     def half(self) -> np.ndarray:
         """(3,) m, half the extents of its own bounding box, in its own frame."""
         if self.shape is Shape.BOX:
@@ -106,8 +101,7 @@ class Part:
 
     def moved(self, offset: Sequence[float] | np.ndarray) -> Part:
         """The same part elsewhere: shifted by (3,) m."""
-        x, y, z = (float(a + b) for a, b in zip(self.pos, offset, strict=True))
-        return dataclasses.replace(self, pos=(x, y, z))
+        return dataclasses.replace(self, pos=vector(np.add(self.pos, offset)))
 
     def local(self, points: Points) -> Points:
         return (points - np.array(self.pos)) @ self.rotation
@@ -124,17 +118,6 @@ class Part:
         local[2] -= np.clip(local[2], -half, half)
         return np.linalg.norm(local, axis=0) - self.size[0]
 
-    def surface(self, count: int, random: np.random.Generator) -> tuple[Points, Points]:
-        """`count` points spread evenly over its surface and their outward normals, in the object's frame."""
-        areas = np.array(_face_areas(self))
-        face = random.choice(len(areas), count, p=areas / areas.sum())
-        if self.shape is Shape.BOX:
-            points, normals = _on_box(np.array(self.size), face, random)
-        else:
-            points, normals = _on_round(self, face, random)
-        turn = self.rotation
-        return points @ turn.T + np.array(self.pos), normals @ turn.T
-
 
 def matrix(quat: Sequence[float] | np.ndarray) -> np.ndarray:
     """(3, 3) rotation of a quaternion wxyz, in double precision."""
@@ -143,11 +126,18 @@ def matrix(quat: Sequence[float] | np.ndarray) -> np.ndarray:
     return result.reshape(3, 3)
 
 
-def quaternion(turn: np.ndarray) -> np.ndarray:
-    """(4,) wxyz, w not negative, of a rotation matrix (3, 3), in double precision."""
+def quaternion(turn: np.ndarray) -> tuple[float, float, float, float]:
+    """Quaternion wxyz, w not negative, of a rotation matrix (3, 3), in double precision."""
     result = np.zeros(4)
     mujoco.mju_mat2Quat(result, np.ascontiguousarray(turn, float).ravel())
-    return result if result[0] >= 0 else -result
+    w, x, y, z = (float(number) for number in (result if result[0] >= 0 else -result))
+    return w, x, y, z
+
+
+def vector(numbers: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
+    """Three numbers, as Python's own floats."""
+    x, y, z = (float(number) for number in numbers)
+    return x, y, z
 
 
 def turned(axis: Sequence[float] | np.ndarray) -> tuple[float, float, float, float]:
@@ -163,43 +153,6 @@ def _beyond(excess: np.ndarray) -> np.ndarray:
     return np.linalg.norm(np.maximum(excess, 0), axis=0) + np.minimum(excess.max(0), 0)
 
 
-def _face_areas(part: Part) -> tuple[float, ...]:
-    """m^2: of a box its faces +-x, +-y, +-z; else the mantle, the upper and the lower end."""
-    if part.shape is Shape.BOX:
-        x, y, z = part.size
-        return tuple(4 * area for area in (y * z, y * z, x * z, x * z, x * y, x * y))
-    radius, half = part.size[0], sum(part.size[1:])
-    end = math.pi * radius**2 * (1 if part.shape is Shape.CYLINDER else 2)
-    return 4 * math.pi * radius * half, end, end
-
-
-def _on_box(half: np.ndarray, face: np.ndarray, random: np.random.Generator) -> tuple[Points, Points]:
-    """Points and normals on the given faces of a box, in its frame."""
-    rows = np.arange(len(face))
-    points = random.uniform(-1, 1, (len(face), 3)) * half
-    normals = np.zeros_like(points)
-    normals[rows, face // 2] = np.where(face % 2, -1.0, 1.0)
-    points[rows, face // 2] = normals[rows, face // 2] * half[face // 2]
-    return points, normals
-
-
-def _on_round(part: Part, face: np.ndarray, random: np.random.Generator) -> tuple[Points, Points]:
-    """Points and normals on the mantle (0), upper (1) and lower (2) end of a cylinder, capsule or sphere."""
-    radius, half, count = part.size[0], sum(part.size[1:]), len(face)
-    angle = random.uniform(0, 2 * math.pi, count)
-    around = np.stack([np.cos(angle), np.sin(angle), np.zeros(count)], -1)
-    up = np.where(face == 2, -1.0, 1.0)[:, None] * np.array([0.0, 0.0, 1.0])
-    share = random.uniform(0, 1, count)[:, None]
-    mantle = radius * around + (2 * share - 1) * half * np.array([0.0, 0.0, 1.0])
-    if part.shape is Shape.CYLINDER:
-        end, end_normal = half * up + radius * np.sqrt(share) * around, up
-    else:  # Archimedes: equal slices of a sphere have equal areas.
-        end_normal = share * up + np.sqrt(1 - share**2) * around
-        end = half * up + radius * end_normal
-    side = (face == 0)[:, None]
-    return np.where(side, mantle, end), np.where(side, around, end_normal)
-
-
 def box(size: tuple[float, float, float], at: tuple[float, float, float], rgba: Colour | None = None) -> Part:
     """A box of full edges (3,) around a point."""
     x, y, z = (edge / 2 for edge in size)
@@ -207,10 +160,7 @@ def box(size: tuple[float, float, float], at: tuple[float, float, float], rgba: 
 
 
 def cylinder(
-    diameter: float,
-    start: tuple[float, float, float],
-    end: tuple[float, float, float],
-    rgba: Colour | None = None,
+    diameter: float, start: tuple[float, float, float], end: tuple[float, float, float], rgba: Colour | None = None
 ) -> Part:
     """A cylinder between the middles of its two ends."""
     middle, axis, half = _between(start, end)
@@ -218,10 +168,7 @@ def cylinder(
 
 
 def capsule(
-    diameter: float,
-    start: tuple[float, float, float],
-    end: tuple[float, float, float],
-    rgba: Colour | None = None,
+    diameter: float, start: tuple[float, float, float], end: tuple[float, float, float], rgba: Colour | None = None
 ) -> Part:
     """A capsule between the centres of its two hemispheres."""
     middle, axis, half = _between(start, end)
@@ -268,7 +215,6 @@ def wall(
         up = np.array([cos * out, sin * out, rise]) / length
         along = np.array([-sin, cos, 0.0])
         turn = np.stack([np.cross(along, up), along, up], -1)
-        w, x, y, z = (float(value) for value in quaternion(turn))
         size = (thickness / 2, width / 2, length / 2)
-        parts.append(Part(Shape.BOX, size, (radius * cos, radius * sin, height), (w, x, y, z), rgba))
+        parts.append(Part(Shape.BOX, size, (radius * cos, radius * sin, height), quaternion(turn), rgba))
     return tuple(parts)

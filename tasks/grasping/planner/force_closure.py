@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.shapes import quaternion
+from tasks.grasping.objects.shapes import quaternion, vector
 from tasks.grasping.planner.half_spaces import direction
 from tasks.grasping.planner.superquadrics import Superquadric
 
@@ -133,11 +133,7 @@ class _Candidate:
 
 
 def grasps(
-    shape: Superquadric,
-    grip: Grip,
-    table: float | None = None,
-    up: Sequence[float] = (0.0, 0.0, 1.0),
-    limit: int = 32,
+    shape: Superquadric, grip: Grip, table: float | None = None, up: Sequence[float] = (0.0, 0.0, 1.0), limit: int = 32
 ) -> Ranking:
     """Grasps of a superquadric, from all six sides along its axes and from straight above, best first.
 
@@ -241,9 +237,8 @@ def _placed(
     )
     if quality.score <= 0:
         return None
-    x, y, z = (float(value) for value in candidate.centre - distance * approach)
-    w, i, j, k = (float(value) for value in quaternion(candidate.turn))
-    return Grasp((x, y, z), (w, i, j, k), width, contacts, quality)
+    pos = vector(candidate.centre - distance * approach)
+    return Grasp(pos, quaternion(candidate.turn), width, contacts, quality)
 
 
 def _alignment(descent: float) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from tasks.grasping.hands.arm import inverse_kinematics
 from tasks.grasping.hands.hand import MOUNTED, Hand, pinch_of
 from tasks.grasping.objects.pointclouds import Camera
-from tasks.grasping.objects.shapes import Points, matrix, quaternion
+from tasks.grasping.objects.shapes import Points, matrix, quaternion, vector
 from tasks.grasping.planner.fingertips import TIP, fingertips_of
 from tasks.grasping.planner.force_closure import Grasp, Grip, grasps
 from tasks.grasping.planner.grasp_trajectory import (
@@ -90,12 +90,7 @@ class Planner:
         self._data = mujoco.MjData(model)
 
     def plan(
-        self,
-        points: Points,
-        eye: Sequence[float],
-        qpos: np.ndarray,
-        limit: int = 1,
-        graze: float = 0.0,
+        self, points: Points, eye: Sequence[float], qpos: np.ndarray, limit: int = 1, graze: float = 0.0
     ) -> PlanningResult:
         """Grasps of one object on the table.
 
@@ -248,16 +243,12 @@ def pinched(hand: Hand, shape: Superquadric, grasp: Grasp) -> Grasp | None:
         return None
     turn = matrix(grasp.quat) @ matrix((np.cos(hold.turn / 2), 0.0, 0.0, -np.sin(hold.turn / 2)))
     centre = np.array([*grasp.contacts.mean(0)[:2], max(shape.pos[2], TIP)])
-    x, y, z = (float(value) for value in centre - turn @ hold.middle)
-    w, i, j, k = (float(value) for value in quaternion(turn))
-    return dataclasses.replace(grasp, pos=(x, y, z), quat=(w, i, j, k))
+    return dataclasses.replace(grasp, pos=vector(centre - turn @ hold.middle), quat=quaternion(turn))
 
 
 MOST_FINGERTIP = 16  # fingertip grasps of one shape
 RANKED = 48  # grasps from all sides among which those from above are
-STEEP = (
-    0.96  # cosine: approaches within 16 degrees of straight down are made straight; `grasps` leaves up to 14 degrees
-)
+STEEP = 0.96  # cosine: approaches within 16 degrees of straight down are made straight; `grasps` leaves up to 14
 CLEAR = 0.01  # m, between the palm and what is below it
 BREADTH = 0.06  # m, half of what the fingers take along y
 
@@ -282,9 +273,8 @@ def fingertip_grasps(hand: Hand, shape: Superquadric) -> list[tuple[GraspTraject
     for grasp in grasps(shape, grip, table=0.0, limit=RANKED).grasps:
         if grasp.approach[2] < -STEEP and narrowest <= grasp.width + 2 * ROOM <= widest:
             turn = upright(matrix(grasp.quat))
-            x, y, z = (float(value) for value in np.array([*grasp.contacts.mean(0)[:2], low]) - turn @ tips.middle)
-            w, i, j, k = (float(value) for value in quaternion(turn))
-            placed = dataclasses.replace(grasp, pos=(x, y, z), quat=(w, i, j, k))
+            centre = np.array([*grasp.contacts.mean(0)[:2], low])
+            placed = dataclasses.replace(grasp, pos=vector(centre - turn @ tips.middle), quat=quaternion(turn))
             found.append((fingertips(hand, grasp.width), placed))
     return found[:MOST_FINGERTIP]
 

@@ -1,6 +1,11 @@
 """Fitting one superquadric to a cloud, which may be partial and may hold outliers.
 
-The problem itself, with its sources, is in `superquadric_problem`.
+Levenberg-Marquardt from several starts at once, over 11 parameters: centre (3), turn (3), log half-axes (3) and
+exponents (2). A point p of the superquadric's frame with gauge N has the residual |p| (1 - 1 / N) (Jaklic, Leonardis
+and Solina, 2000, chapter 2) over the length of its gradient (Taubin, PAMI 13, 1991). As in Liu, Wu, Ruan and
+Chirikjian, "Robust and accurate superquadric recovery: a probabilistic approach" (CVPR 2022), distances of inliers are
+normal with a deviation that is estimated along, outliers uniform, and expectation maximisation weighs each point by how
+likely it is an inlier. Half-axes carry a weak penalty, so that what nobody saw is as small as what was seen allows.
 """
 
 from __future__ import annotations

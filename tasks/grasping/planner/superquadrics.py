@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from tasks.grasping.objects.shapes import Points, matrix
+from tasks.grasping.objects.shapes import Points, matrix, quaternion, vector
 
 EXPONENTS = (0.1, 2.0)
 """Smallest and largest exponent, no unit: a box with edges hardly rounded, an octahedron; beyond 2 it is not convex."""
@@ -65,27 +65,11 @@ class Superquadric:
         """(n,) N = F^(e1/2), no unit: 1 on the surface, less inside; doubles with the distance from the centre."""
         return np.exp(log_gauge(self.local(points), np.array(self.axes), *self.exponents))
 
-    def inside_outside(self, points: Points) -> np.ndarray:
-        """(n,) F, no unit."""
-        return self.gauge(points) ** (2 / self.exponents[0])
-
-    def radial_distance(self, points: Points) -> np.ndarray:
-        """(n,) m, |p| (1 - F^(-e1/2)): signed distance along the line to the centre (Jaklic et al., chapter 2)."""
-        length = np.linalg.norm(self.local(points), axis=-1)
-        # At the centre itself N is 0, and every direction as good as any: the shortest half-axis.
-        gauge = np.maximum(self.gauge(points), 1e-9)
-        return np.where(length > 1e-9 * min(self.axes), length * (1 - 1 / gauge), -min(self.axes))
-
     def normals(self, points: Points) -> np.ndarray:
         """(n, 3) outward unit normals, in the cloud's frame, of the level of F through each point."""
         local = self.local(points)
         gradient = gauge_gradient(local, np.array(self.axes), *self.exponents) @ self.rotation.T
         return gradient / np.maximum(np.linalg.norm(gradient, axis=-1, keepdims=True), TINY)
-
-    def projected(self, points: Points) -> Points:
-        """Points (n, 3) m moved along their lines to the centre onto the surface; not the centre itself."""
-        centre = np.array(self.pos)
-        return centre + (points - centre) / self.gauge(points)[:, None]
 
     def surface(self, count: int, seed: int = 0) -> Points:
         """(count, 3) m, points spread evenly over the surface, in the cloud's frame.
@@ -120,13 +104,8 @@ def placed(
     turn: np.ndarray,
 ) -> Superquadric:
     """A superquadric from arrays: half-axes (3,) m, exponents (2,), centre (3,) m, rotation (3, 3)."""
-    from tasks.grasping.objects.shapes import quaternion
-
-    a, b, c = (float(axis) for axis in axes)
     e1, e2 = (float(exponent) for exponent in exponents)
-    x, y, z = (float(value) for value in pos)
-    w, i, j, k = (float(value) for value in quaternion(turn))
-    return Superquadric((a, b, c), (e1, e2), (x, y, z), (w, i, j, k))
+    return Superquadric(vector(axes), (e1, e2), vector(pos), quaternion(turn))
 
 
 def log_gauge(local: np.ndarray, axes: np.ndarray, e1: float, e2: float) -> np.ndarray:
@@ -144,19 +123,6 @@ def gauge_gradient(local: np.ndarray, axes: np.ndarray, e1: float, e2: float) ->
     across = np.exp(2 / e1 * (section - whole))[:, None] * np.exp(2 / e2 * (logs[:, :2] - section[:, None]))
     shares = np.concatenate([across, np.exp(2 / e1 * (logs[:, 2:] - whole[:, None]))], -1)
     return np.exp(whole)[:, None] * shares * np.sign(local) / np.maximum(np.abs(local), TINY * axes)
-
-
-def overlap(first: Superquadric, inside: np.ndarray, points: Points) -> float:
-    """Intersection over union of a superquadric's volume with another body's.
-
-    Args:
-        first: The superquadric.
-        inside: (n,) bool, which of `points` the other body holds.
-        points: (n, 3) m, spread evenly over a box that holds both bodies.
-    """
-    own = first.gauge(points) <= 1
-    either = np.sum(own | inside)
-    return float(np.sum(own & inside) / either) if either else 0.0
 
 
 def _box_points(axes: np.ndarray, count: int, random: np.random.Generator) -> tuple[Points, np.ndarray]:

@@ -159,10 +159,7 @@ class Classic(Task[TaskState], abc.ABC):
 
     def common_rewards(self, world: World, state: TaskState, action: Array) -> dict[str, Array]:
         """`forward`: m/s; `ctrl`: squared controls."""
-        return {
-            "forward": self.forward_speed(world, state),
-            "ctrl": squared_norm(jnp.asarray(self.strength) * action),
-        }
+        return {"forward": self.forward_speed(world, state), "ctrl": squared_norm(jnp.asarray(self.strength) * action)}
 
     def outcome(self, world: World, state: TaskState) -> Outcome:
         """Success: healthy, and so far faster than `fast` on average. Failure: unhealthy, where that ends it."""

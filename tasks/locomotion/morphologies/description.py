@@ -96,8 +96,7 @@ def without(body: Limb, names: Collection[str]) -> Limb:
     """The body without these limbs and all that hangs on them."""
     _check(body, names)
     return _mapped(
-        body,
-        lambda part: dataclasses.replace(part, children=tuple(c for c in part.children if c.name not in names)),
+        body, lambda part: dataclasses.replace(part, children=tuple(c for c in part.children if c.name not in names))
     )
 
 

@@ -144,42 +144,37 @@ def _humanoid() -> Family:
     return Family("humanoid", variants, held_out, "9_full", fall_height=0.68, fall_lean=1.0, colours=colours)
 
 
+def _cheetah_leg(end: str, at: Vector, tips: tuple[Vector, Vector, Vector], radius: float, *hinges: Hinge) -> Limb:
+    """A leg from its thigh down, with the letter of its end of the body in its names.
+
+    Args:
+        end: `b` or `f`.
+        at: m, the hip.
+        tips: m, the ends of thigh, shin and foot, each from its own joint.
+        radius: m, of the thigh.
+        hinges: Three of the hip, one of the knee, two of the ankle.
+    """
+    thigh, shin, toe = tips
+    foot = Limb(f"{end}foot", shin, _rod(toe, 0.046), (None, hinges[4], hinges[5]))
+    lower = Limb(f"{end}shin", thigh, _rod(shin, 0.046), (None, hinges[3], None), (foot,))
+    return Limb(f"{end}thigh", at, _rod(thigh, radius), (hinges[0], hinges[1], hinges[2]), (lower,))
+
+
 def _cheetah() -> Family:
     def hinge(axis: Vector, low: float, high: float, gear: float, stiffness: float, damping: float) -> Hinge:
         return Hinge(axis, (low, high), gear=gear, stiffness=stiffness, damping=damping, armature=0.1)
 
-    def leg(end: str, at: Vector, thigh: Limb, shin: Limb, foot: Limb) -> Limb:
-        """A leg from its thigh down, with the letter of its end of the body in its names."""
-        foot = dataclasses.replace(foot, name=f"{end}foot")
-        shin = dataclasses.replace(shin, name=f"{end}shin", children=(foot,))
-        return dataclasses.replace(thigh, name=f"{end}thigh", at=at, children=(shin,))
-
-    def thigh(springs: tuple[float, float], side: tuple[float, float], bend: tuple[float, float],
-              turn: tuple[float, float], tip: Vector, radius: float) -> Limb:  # fmt: skip
-        hips = (
-            hinge(X, *side, 120.0, *springs),
-            hinge(BACK, *bend, 120.0, *springs),
-            hinge(Z, *turn, 120.0, *springs),
-        )
-        return Limb("thigh", ORIGIN, _rod(tip, radius), hips)
-
-    back = leg(
-        "b",
-        (-0.445, -0.12, 0),
-        thigh((240, 6), (-10, 0), (-60, 30), (-15, 5), (0.16, 0, -0.25), 0.06),
-        Limb("shin", (0.16, 0, -0.25), _rod((-0.28, 0, -0.14), 0.046),
-             (None, hinge(BACK, -45, 45, 90.0, 180, 4.5), None)),
-        Limb("foot", (-0.28, 0, -0.14), _rod((0.055, 0, -0.188), 0.046),
-             (None, hinge(BACK, -45, 25, 60.0, 120, 3), hinge(Z, -15, 5, 60.0, 120, 3))),
+    back = _cheetah_leg(
+        "b", (-0.445, -0.12, 0), ((0.16, 0, -0.25), (-0.28, 0, -0.14), (0.055, 0, -0.188)), 0.06,
+        hinge(X, -10, 0, 120.0, 240, 6), hinge(BACK, -60, 30, 120.0, 240, 6), hinge(Z, -15, 5, 120.0, 240, 6),
+        hinge(BACK, -45, 45, 90.0, 180, 4.5),
+        hinge(BACK, -45, 25, 60.0, 120, 3), hinge(Z, -15, 5, 60.0, 120, 3),
     )  # fmt: skip
-    front = leg(
-        "f",
-        (0.4, -0.09, 0),
-        thigh((180, 4.5), (-15, 5), (-40, 60), (-20, 10), (-0.14, 0, -0.24), 0.055),
-        Limb("shin", (-0.14, 0, -0.24), _rod((0.13, 0, -0.18), 0.046),
-             (None, hinge(BACK, -50, 70, 60.0, 120, 3), None)),
-        Limb("foot", (0.13, 0, -0.18), _rod((0.085, 0, -0.128), 0.046),
-             (None, hinge(BACK, -30, 30, 30.0, 60, 1.5), hinge(Z, -20, 5, 30.0, 60, 1.5))),
+    front = _cheetah_leg(
+        "f", (0.4, -0.09, 0), ((-0.14, 0, -0.24), (0.13, 0, -0.18), (0.085, 0, -0.128)), 0.055,
+        hinge(X, -15, 5, 120.0, 180, 4.5), hinge(BACK, -40, 60, 120.0, 180, 4.5), hinge(Z, -20, 10, 120.0, 180, 4.5),
+        hinge(BACK, -50, 70, 60.0, 120, 3),
+        hinge(BACK, -30, 30, 30.0, 60, 1.5), hinge(Z, -20, 5, 30.0, 60, 1.5),
     )  # fmt: skip
     tail = Limb(
         "tail",
@@ -219,10 +214,6 @@ def _cheetah() -> Family:
 
 FAMILIES: Mapping[str, Family] = {family.name: family for family in (_hopper(), _walker(), _humanoid(), _cheetah())}
 """Name -> family."""
-TRAIN: Mapping[str, tuple[str, ...]] = {name: family.train for name, family in FAMILIES.items()}
-"""Family -> variants to train on."""
-HELD_OUT: Mapping[str, tuple[str, ...]] = {name: family.held_out for name, family in FAMILIES.items()}
-"""Family -> variants on which a policy is tested that never saw them."""
 
 
 def task_name(family: str, variant: str) -> str:

@@ -52,7 +52,7 @@ class Arm:
         mujoco.mj_kinematics(model, data)
         ids = np.array([model.joint(name).id for name in joints])
         order = np.argsort(ids, kind="stable")  # bodies, and so joints, are numbered from the base outwards
-        base = _pose(data.body(arm.robot.trunk).xmat, data.body(arm.robot.trunk).xpos)
+        base = _pose(data.body(arm.source.trunk).xmat, data.body(arm.source.trunk).xpos)
         frames = [base] + [_frame(data.xaxis[joint], data.xanchor[joint]) for joint in ids[order]]
         steps = [np.linalg.solve(before, after) for before, after in itertools.pairwise(frames)]
         end = np.linalg.solve(frames[-1], _pose(data.site("tcp").xmat, data.site("tcp").xpos))

@@ -44,6 +44,5 @@ class CarryTask(Tabletop):
 def set_down(seen: Seen, point: Array, way: Array, placed: Array) -> Aim:
     """Grasp what is at a point (3), lead the hand along a way (3); where it is placed, let go and rise by 4 cm."""
     return first(
-        (placed, Aim(at_height(seen.grip, point[2] + 0.04), OPEN)),
-        (True, fetch(seen, point, then=Aim(way, CLOSE))),
+        (placed, Aim(at_height(seen.grip, point[2] + 0.04), OPEN)), (True, fetch(seen, point, then=Aim(way, CLOSE)))
     )

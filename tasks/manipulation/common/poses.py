@@ -43,7 +43,7 @@ def reachable(arm: ArmModel, low: np.ndarray, high: np.ndarray, count: int) -> P
     ours = mujoco.MjModel.from_xml_string(arm.xml)
     data, free = mujoco.MjData(ours), mujoco.MjData(scene)
     places, theirs = ([int(model.joint(name).qposadr[0]) for name in arm.joint_names] for model in (ours, scene))
-    home, rest = ours.key("home").qpos.copy(), arm.robot.home
+    home, rest = ours.key("home").qpos.copy(), arm.source.home
     data.qpos[:] = home
     mujoco.mj_kinematics(ours, data)
     foot = data.joint(min(arm.joint_names, key=lambda name: int(ours.joint(name).id))).xanchor[:2].copy()
@@ -70,15 +70,16 @@ def reachable(arm: ArmModel, low: np.ndarray, high: np.ndarray, count: int) -> P
             chosen = np.flatnonzero(kept)[:count]
             return Poses(np.array(joints)[chosen], np.array(pos)[chosen], np.array(rot)[chosen])
     raise ModelError(
-        f"{arm.robot.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the ground, "
-        f"and touch nothing; expected {count}: say another home in {NAME}, with the tip in the middle of its reach"
+        f"{arm.source.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the "
+        f"ground, and touch nothing; expected {count}: say another home in {NAME}, "
+        "with the tip in the middle of its reach"
     )
 
 
 def _scene(arm: ArmModel) -> mujoco.MjModel:
     """The arm with the shapes of its own file, which meet each other, on a floor."""
-    spec = bare_spec(arm.robot)
-    root = arm.robot.trunk
+    spec = bare_spec(arm.source)
+    root = arm.source.trunk
     spec.body(root).pos = mujoco.MjSpec.from_string(arm.xml).body(root).pos
     for geom in spec.geoms:
         geom.contype = geom.conaffinity = int(bool(geom.contype or geom.conaffinity))

@@ -68,7 +68,7 @@ class TableRobot(abc.ABC):
         spec = compose_text(scene, self.model.xml)
         for key in spec.keys:  # they lack the things on the table
             spec.delete(key)
-        root = spec.body(self.model.robot.trunk)
+        root = spec.body(self.model.source.trunk)
         root.pos, root.quat = self.pos, self.quat
         return spec
 
@@ -228,7 +228,7 @@ def table_robot(robot: str, points: np.ndarray) -> TableRobot:
 @functools.lru_cache(maxsize=16)
 def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
     """An arm where it reaches best, of a search over heights and distances of its base."""
-    file, limits, home = model.robot.file, model.limits, model.home
+    file, limits, home = model.source.file, model.limits, model.home
     if model.gripper is None:
         raise ModelError(f"{file} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
     if len(model.joints) < FEWEST:
@@ -261,7 +261,7 @@ def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
             f"{file}: the arm is too short, or cannot point its hand down: from the best place beside the table, "
             f"points up to {far:.2f} m from its base are {worst:.2f} m out of its reach"
         )
-    root = mujoco.MjSpec.from_string(model.xml).body(model.robot.trunk)
+    root = mujoco.MjSpec.from_string(model.xml).body(model.source.trunk)
     quat = np.zeros(4)
     mujoco.mju_mulQuat(quat, np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]), root.quat)
     pos, arm = base + about_z(yaw) @ root.pos, arm.placed(base, about_z(yaw))

@@ -141,6 +141,8 @@ class Tabletop(Task[TaskState], abc.ABC):
     """rad, the Panda's joints at the start: `MIDDLE`, `BACK` or `LEFT`. Another arm's hand begins at the same place."""
     reached: ClassVar[float]
     """m, the largest `error` that counts as solved; Meta-World."""
+    along: ClassVar[int | None] = None
+    """World axis along which `error` is measured; None: in space."""
     workspace: ClassVar[Box] = WORKSPACE
     """m, where the tcp may be led."""
 
@@ -167,8 +169,9 @@ class Tabletop(Task[TaskState], abc.ABC):
         """Aim of the task's script now; see `tasks.manipulation.common.skills`."""
 
     def error(self, world: World, state: TaskState) -> Array:
-        """() m left to do; by default from the first object to the goal. The metric `position_error`."""
-        return distance(world["object1_pos"], state.goal)
+        """() m left to do; by default from the first object to the goal, `along` an axis. Metric `position_error`."""
+        pos = world["object1_pos"]
+        return distance(pos, state.goal) if self.along is None else jnp.abs(pos[self.along] - state.goal[self.along])
 
     # Derived from it.
 

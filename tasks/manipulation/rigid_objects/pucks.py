@@ -159,10 +159,7 @@ class Push(PuckTask):
     )
 
     def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        return {
-            "reach": reach(world, world["object1_pos"], 0.02),
-            "move": near(self.error(world, state), self.reached),
-        }
+        return {"reach": reach(world, world["object1_pos"], 0.02), "move": near(self.error(world, state), self.reached)}
 
     def script(self, seen: Seen) -> Aim:
         """Take it between the fingers and lead it along, barely off the table."""

@@ -135,9 +135,7 @@ class Hammer(Tabletop):
         missing = nail - seen.object - quat_rotate(seen.quat, jnp.array(FACE))
         beside = jnp.sqrt(jnp.square(missing[0]) + jnp.square(missing[2]))
         ahead = first(
-            (seen.other[1] > NAIL_POS[1] + NAIL_TRAVEL - 0.004, -0.01),
-            (beside < BESIDE_NAIL, FOLLOW),
-            (True, -WIND_UP),
+            (seen.other[1] > NAIL_POS[1] + NAIL_TRAVEL - 0.004, -0.01), (beside < BESIDE_NAIL, FOLLOW), (True, -WIND_UP)
         )
         way = carry(seen, seen.grip + missing.at[1].add(ahead), start=0.06)
         return fetch(seen, seen.object, then=Aim(way, CLOSE))

@@ -34,9 +34,8 @@ from tasks.questions.writing import (
 
 CAMERA = dataclasses.replace(VIEW, width=640, height=480)
 MODULE = "tasks.questions.clutter.write"
-MARGIN = (
-    0.003  # of a silhouette: no pair's hidden share is that near to `LEAST`, so that no answer hangs on a few pixels
-)
+# Of a silhouette: no pair's hidden share is that near to `LEAST`, so that no answer hangs on a few pixels.
+MARGIN = 0.003
 VISIBLE = 0.1  # of each silhouette is seen at least: questions are about visible objects only
 TRIES = 400  # scenes drawn at most for each that is written: hard ones without undecided pairs are rare
 LICENCE = (

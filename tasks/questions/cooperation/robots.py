@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -72,55 +72,49 @@ MEETING = (0.0, 0.0, 0.30)  # m, where two hands meet: above the middle of the t
 CRAZYFLIE = "robots/crazyflie/crazyflie.xml"
 
 
-class Robot(Protocol):
-    """Robot in the benchmark."""
+@dataclasses.dataclass(frozen=True)
+class Robot:
+    """Robot in the benchmark; by itself it can do nothing."""
 
-    @property
-    def name(self) -> str:
-        """Unique, in plans and answers."""
-        ...
-
-    @property
-    def pos(self) -> tuple[float, float, float]:
-        """m, where it stands, or begins to fly."""
-        ...
-
-    @property
-    def words(self) -> str:
-        """Description in questions."""
-        ...
+    name: str
+    """Unique, in plans and answers."""
+    pos: tuple[float, float, float]
+    """m, where it stands, or begins to fly."""
+    words: ClassVar[str]
+    """Description in questions."""
 
     def takes(self, placed: PlacedObject) -> bool:
         """Whether it can grasp an object that stands there."""
-        ...
+        del placed
+        return False
 
     def holds(self, item: ObjectSpec) -> bool:
         """Whether its gripper is wide enough for an object."""
-        ...
+        del item
+        return False
 
     def serves(self, place: Place) -> bool:
         """Whether it can put something there."""
-        ...
+        del place
+        return False
 
     def meets(self) -> bool:
         """Whether its hand gets to `MEETING`."""
-        ...
+        return False
 
     def inspects(self, place: Place) -> bool:
         """Whether its camera can see the middle of a place's floor."""
-        ...
+        del place
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
-class Arm:
+class Arm(Robot):
     """A Panda on the table, its hand always straight down."""
 
-    name: str
-    pos: tuple[float, float, float]
-    """m, its foot."""
     yaw: float
     """rad, the direction that it faces, from +x towards +y."""
-    words: str = "a Franka Panda arm with a two-finger gripper and a camera at its wrist"
+    words = "a Franka Panda arm with a two-finger gripper and a camera at its wrist"
 
     def joints(self, point: Sequence[float] | np.ndarray) -> np.ndarray | None:
         """Joints (7,) rad that put the tcp at a point (3,) m of the world; None out of reach."""
@@ -156,28 +150,10 @@ class Arm:
 
 
 @dataclasses.dataclass(frozen=True)
-class Drone:
+class Drone(Robot):
     """A Crazyflie with a camera that looks ahead. It carries nothing, and flies anywhere above the table."""
 
-    name: str
-    pos: tuple[float, float, float]
-    """m, where it waits."""
-    words: str = "a Crazyflie drone with a camera that looks straight ahead; it has no gripper and can fly anywhere"
-
-    def takes(self, placed: PlacedObject) -> bool:
-        del placed
-        return False
-
-    def holds(self, item: ObjectSpec) -> bool:
-        del item
-        return False
-
-    def serves(self, place: Place) -> bool:
-        del place
-        return False
-
-    def meets(self) -> bool:
-        return False
+    words = "a Crazyflie drone with a camera that looks straight ahead; it has no gripper and can fly anywhere"
 
     def inspects(self, place: Place) -> bool:
         """Whether its camera, level in hover, sees the floor over the rim in the lower half of its picture."""

@@ -1,4 +1,4 @@
-"""Objects of the scenes: plain blocks, cylinders and balls of one colour each, and household objects."""
+"""Scenes, drawn from seeds: robots, places, a goal; plain blocks, cylinders and balls, and household objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flight controllers of the Crazyflie's firmware: their inputs (motion and setpoint) and the allocation of thrust.
+"""Flight controllers of the Crazyflie's firmware: what they are told and the allocation of thrust.
 
 `pid` is the firmware's cascade, `mellinger` its geometric controller, `levels` lets a policy command any stage of the
 cascade. Inside, everything is in SI units and this project's axes (x forward, y left, z up); the firmware counts in
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -24,34 +23,10 @@ FULL = 65535  # 16-bit actuator units at a rotor's largest thrust (firmware `UIN
 SIGNS = np.array([[1, 1, 1, 1], [-1, -1, 1, 1], [-1, 1, 1, -1], [-1, 1, -1, 1]], np.float32)
 
 
-class Motion(Protocol):
-    """Measured motion of a drone; `tasks.swarm.dynamics.drones.Drones` is one."""
-
-    @property
-    def pos(self) -> Array:
-        """(..., 3) m, world frame."""
-        ...
-
-    @property
-    def quat(self) -> Array:
-        """(..., 4) wxyz, body -> world."""
-        ...
-
-    @property
-    def vel(self) -> Array:
-        """(..., 3) m/s, world frame."""
-        ...
-
-    @property
-    def angvel(self) -> Array:
-        """(..., 3) rad/s, body frame: the gyro."""
-        ...
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Setpoint:
-    """Setpoint of a drone's controller. The PID follows position and yaw rate only, as the firmware's does."""
+    """Setpoint of Mellinger's controller."""
 
     position: Array
     """(..., 3) m, world frame."""
@@ -61,12 +36,6 @@ class Setpoint:
     """(..., 3) m/s^2, world frame, without gravity."""
     yaw_rate: Array
     """(...) rad/s, rate at which the heading to hold changes."""
-
-
-def hold(position: Array) -> Setpoint:
-    """The setpoint of resting at `position` (..., 3) m with the present heading."""
-    still = jnp.zeros_like(position)
-    return Setpoint(position, still, still, still[..., 0])
 
 
 def mix(thrust: Array, roll: Array, pitch: Array, yaw: Array) -> Array:

@@ -46,11 +46,7 @@ class Allocation:
         inverse = np.linalg.pinv(effect[rows], rcond=SMALL)[:, -4:] / units[2:]
         scale = np.array([drone.mass / reference.mass, *np.divide(drone.inertia, reference.inertia)])
         return cls(
-            reference,
-            inverse.astype(np.float32),
-            scale.astype(np.float32),
-            drone.hover_thrust,
-            drone.max_thrust,
+            reference, inverse.astype(np.float32), scale.astype(np.float32), drone.hover_thrust, drone.max_thrust
         )
 
     def thrusts(self, wanted: Array) -> Array:

@@ -19,11 +19,12 @@ from jax import Array
 
 from embodied.errors import EmbodiedError, listing
 from embodied.robot.rotors import GRAVITY
-from tasks.swarm.control import Motion, Setpoint, mellinger, pid
+from tasks.swarm.control import Setpoint, mellinger, pid
 from tasks.swarm.control.allocation import Allocation
 from tasks.swarm.control.mellinger import Mellinger
 from tasks.swarm.control.pid import DEGREE, Pid
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.drones import Drones
 from tasks.swarm.dynamics.multirotor import Multirotor
 
 # Setpoints for an action of 1. Tilt and speed are the firmware's own limits; the rest is our choice.
@@ -47,7 +48,7 @@ class Level(StrEnum):
     """Position, velocity and acceleration, ten numbers, for the Mellinger controller instead of the cascade."""
 
 
-Run = Callable[[Multirotor, Any, Array, Motion, float], tuple[Array, Any]]
+Run = Callable[[Multirotor, Any, Array, Drones, float], tuple[Array, Any]]
 """Drone, controller's state, setpoint (..., k), motion, s since the last time -> thrusts (..., 4) N, next state."""
 
 
@@ -72,7 +73,7 @@ class LevelSpec:
     """Setpoint for an action of 1, in those units."""
     run: Run
     """The controllers from this stage on."""
-    begin: Callable[[Motion], Any] = pid.start
+    begin: Callable[[Drones], Any] = pid.start
     """Their state at the start of an episode."""
     world: bool = False
     """Whether directions are those of the world, rather than the drone's."""
@@ -83,16 +84,16 @@ class LevelSpec:
     def size(self) -> int:
         return len(self.entries)
 
-    def start(self, motion: Motion) -> Any:
+    def start(self, motion: Drones) -> Any:
         """The controllers' state at the start of an episode."""
         return self.begin(motion)
 
-    def setpoint(self, action: Array, motion: Motion) -> Array:
+    def setpoint(self, action: Array, motion: Drones) -> Array:
         """The setpoint (..., k), in the units of `entries`, of an action (..., k) in [-1, 1]."""
         command = action * np.asarray(self.scale, np.float32)
         return command.at[..., :3].add(motion.pos) if self.relative else command
 
-    def control(self, state: Any, setpoint: Array, motion: Motion, drone: Multirotor, dt: float) -> tuple[Array, Any]:
+    def control(self, state: Any, setpoint: Array, motion: Drones, drone: Multirotor, dt: float) -> tuple[Array, Any]:
         """Thrusts (..., rotors) N for a held `setpoint` (..., k), and the state `dt` s after the last time."""
         if drone.crazyflie:
             return self.run(drone, state, setpoint, motion, dt)
@@ -114,30 +115,30 @@ def thrust_from_action(drone: Multirotor, action: Array) -> Array:
     return drone.max_thrust * (hover + jnp.where(action > 0, (1 - hover) * action, hover * action))
 
 
-def _rotors(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _rotors(drone: Multirotor, state: Any, setpoint: Array, motion: Drones, dt: float) -> tuple[Array, Any]:
     del motion, dt
     return thrust_from_action(drone, setpoint), state
 
 
-def _rates(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _rates(drone: Multirotor, state: Any, setpoint: Array, motion: Drones, dt: float) -> tuple[Array, Any]:
     thrust = thrust_from_action(drone, setpoint[..., 0])
     return Pid.of(drone).rates(state, thrust, setpoint[..., 1:], motion, dt)
 
 
-def _attitude(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _attitude(drone: Multirotor, state: Any, setpoint: Array, motion: Drones, dt: float) -> tuple[Array, Any]:
     thrust, roll, pitch, yaw_rate = jnp.unstack(setpoint, axis=-1)
     return Pid.of(drone).attitude(state, thrust_from_action(drone, thrust), roll, pitch, yaw_rate, motion, dt)
 
 
-def _velocity(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _velocity(drone: Multirotor, state: Any, setpoint: Array, motion: Drones, dt: float) -> tuple[Array, Any]:
     return Pid.of(drone).velocity(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
 
 
-def _position(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _position(drone: Multirotor, state: Any, setpoint: Array, motion: Drones, dt: float) -> tuple[Array, Any]:
     return Pid.of(drone).position(state, setpoint[..., :3], setpoint[..., 3], motion, dt)
 
 
-def _trajectory(drone: Multirotor, state: Any, setpoint: Array, motion: Motion, dt: float) -> tuple[Array, Any]:
+def _trajectory(drone: Multirotor, state: Any, setpoint: Array, motion: Drones, dt: float) -> tuple[Array, Any]:
     position, velocity, acceleration, yaw_rate = jnp.split(setpoint, [3, 6, 9], axis=-1)
     gains = mellinger.FIRMWARE if drone.speed_up else mellinger.DSL  # without rotor lag the firmware's never settle
     target = Setpoint(position, velocity, acceleration, yaw_rate[..., 0])

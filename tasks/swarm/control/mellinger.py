@@ -16,7 +16,8 @@ import numpy as np
 from jax import Array
 
 from embodied.robot.rotors import GRAVITY
-from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
+from tasks.swarm.control import FULL, Setpoint, mix, roll_pitch_yaw, saturate, wrap
+from tasks.swarm.dynamics.drones import Drones
 from tasks.swarm.dynamics.multirotor import Multirotor
 
 Triple = tuple[float, float, float]
@@ -67,7 +68,7 @@ class State:
     """(...) rad to hold."""
 
 
-def start(motion: Motion) -> State:
+def start(motion: Drones) -> State:
     """A controller that wakes up in flight: nothing integrated, its heading the one to hold."""
     zero = jnp.zeros_like(motion.angvel)
     return State(zero, zero, motion.angvel, roll_pitch_yaw(motion.quat)[2])
@@ -82,7 +83,7 @@ class Mellinger:
     gains: Gains = FIRMWARE
     """The firmware's numbers."""
 
-    def update(self, state: State, setpoint: Setpoint, motion: Motion, dt: float) -> tuple[Array, State]:
+    def update(self, state: State, setpoint: Setpoint, motion: Drones, dt: float) -> tuple[Array, State]:
         """Thrusts (..., 4) N toward `setpoint`, and the state, `dt` s after the last time."""
         gains, unit = self.gains, self.drone.max_thrust / FULL
         heading = wrap(state.heading + dt * setpoint.yaw_rate)

@@ -18,8 +18,9 @@ import numpy as np
 from jax import Array
 
 from embodied.robot.rotors import GRAVITY
-from tasks.swarm.control import FULL, Motion, Setpoint, mix, roll_pitch_yaw, saturate, wrap
+from tasks.swarm.control import FULL, mix, roll_pitch_yaw, saturate, wrap
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.drones import Drones
 from tasks.swarm.dynamics.multirotor import Multirotor
 
 DEGREE = math.pi / 180
@@ -90,7 +91,7 @@ class State:
     """(...) rad to hold."""
 
 
-def start(motion: Motion) -> State:
+def start(motion: Drones) -> State:
     """A controller that wakes up in flight: nothing integrated, its heading the one to hold."""
     zero = jnp.zeros_like(motion.angvel)
     return State(zero, zero, zero, zero, motion.angvel, roll_pitch_yaw(motion.quat)[2])
@@ -119,11 +120,7 @@ class Pid:
         """N of one rotor per actuator unit."""
         return self.drone.max_thrust / FULL
 
-    def update(self, state: State, setpoint: Setpoint, motion: Motion, dt: float) -> tuple[Array, State]:
-        """Hold a position, turning at a yaw rate: the whole cascade, `dt` s after the last time."""
-        return self.position(state, setpoint.position, setpoint.yaw_rate, motion, dt)
-
-    def position(self, state: State, target: Array, yaw_rate: Array, motion: Motion, dt: float) -> tuple[Array, State]:
+    def position(self, state: State, target: Array, yaw_rate: Array, motion: Drones, dt: float) -> tuple[Array, State]:
         """Fly to `target` (..., 3) m, world frame."""
         error = to_heading(motion.quat, target - motion.pos)
         integral = state.position + dt * error
@@ -131,11 +128,11 @@ class Pid:
         velocity = jnp.clip(velocity, -1.1 * self.gains.speed, 1.1 * self.gains.speed)
         return self._velocity(dataclasses.replace(state, position=integral), velocity, yaw_rate, motion, dt)
 
-    def velocity(self, state: State, target: Array, yaw_rate: Array, motion: Motion, dt: float) -> tuple[Array, State]:
+    def velocity(self, state: State, target: Array, yaw_rate: Array, motion: Drones, dt: float) -> tuple[Array, State]:
         """Fly at `target` (..., 3) m/s, world frame."""
         return self._velocity(state, to_heading(motion.quat, target), yaw_rate, motion, dt)
 
-    def _velocity(self, state: State, target: Array, yaw_rate: Array, motion: Motion, dt: float) -> tuple[Array, State]:
+    def _velocity(self, state: State, target: Array, yaw_rate: Array, motion: Drones, dt: float) -> tuple[Array, State]:
         """The same along the axes of the heading."""
         units = (DEGREE, DEGREE, 1000 * self.unit)
         error = target - to_heading(motion.quat, motion.vel)
@@ -150,14 +147,7 @@ class Pid:
         return self.attitude(state, thrust, -left, forward, yaw_rate, motion, dt)
 
     def attitude(
-        self,
-        state: State,
-        thrust: Array,
-        roll: Array,
-        pitch: Array,
-        yaw_rate: Array,
-        motion: Motion,
-        dt: float,
+        self, state: State, thrust: Array, roll: Array, pitch: Array, yaw_rate: Array, motion: Drones, dt: float
     ) -> tuple[Array, State]:
         """Hold `roll` and `pitch` (...) rad at a `thrust` (...) N per rotor."""
         heading = wrap(state.heading + dt * yaw_rate)
@@ -173,7 +163,7 @@ class Pid:
         state = dataclasses.replace(state, attitude=integral, heading=heading)
         return self.rates(state, thrust, rates, motion, dt)
 
-    def rates(self, state: State, thrust: Array, rates: Array, motion: Motion, dt: float) -> tuple[Array, State]:
+    def rates(self, state: State, thrust: Array, rates: Array, motion: Drones, dt: float) -> tuple[Array, State]:
         """Turn at `rates` (..., 3) rad/s, body frame, at a `thrust` (...) N per rotor."""
         # The power distribution halves roll and pitch, but not yaw.
         share = (0.5 * self.unit, 0.5 * self.unit, self.unit)

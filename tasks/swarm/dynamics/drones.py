@@ -144,7 +144,10 @@ def drones_spec(robot: DroneRobot, count: int, contacts: bool) -> mujoco.MjSpec:
         spec.memory = MEMORY + MEMORY_PER_DRONE * count
     part = _part(robot)
     for number in range(count):
-        body = _detailed(spec, number, part) if count <= DETAILED else _plain(spec, number, robot.radius)
+        if count <= DETAILED:
+            body = spec.worldbody.add_frame().attach_body(part.copy().body(BODY), f"cf{number}_", "")
+        else:
+            body = _plain(spec, number, robot.radius)
         body.mass, body.inertia, body.explicitinertial = robot.drone.mass, robot.drone.inertia, True
         # A sphere meets a sphere at one point; the boxes of the model would meet at eight.
         body.add_geom(
@@ -160,11 +163,6 @@ def _part(robot: DroneRobot) -> mujoco.MjSpec:
     for unused in (*part.sensors, *(geom for geom in part.geoms if geom.contype or geom.conaffinity)):
         part.delete(unused)
     return part
-
-
-def _detailed(spec: mujoco.MjSpec, number: int, part: mujoco.MjSpec) -> mujoco.MjsBody:
-    """A whole robot."""
-    return spec.worldbody.add_frame().attach_body(part.copy().body(BODY), f"cf{number}_", "")
 
 
 def _plain(spec: mujoco.MjSpec, number: int, radius: float) -> mujoco.MjsBody:

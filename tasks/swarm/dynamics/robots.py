@@ -8,7 +8,6 @@ import math
 import mujoco
 import numpy as np
 
-from embodied.core.scenes import compose_text
 from embodied.robot import Robot, robot_file
 from embodied.robot.option import by_file
 from embodied.robot.prepared.multirotor import prepare_multirotor, reach
@@ -62,10 +61,6 @@ class DroneRobot:
         middle, half = model.geom_aabb[:, :3], model.geom_aabb[:, 3:]
         bottoms = data.geom_xpos[:, 2] + np.sum(down * middle, 1) - np.sum(np.abs(down) * half, 1)
         return float(data.qpos[2] - min(bottoms.min(), data.qpos[2]))
-
-    def over_floor(self) -> mujoco.MjSpec:
-        """One robot over a floor."""
-        return compose_text("scenes/floor.xml", self.xml)
 
 
 def drone_robot(robot: str = "", preset: Preset = Preset.P250) -> DroneRobot:

@@ -9,16 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-AROUND = (
-    (0, 1),
-    (1, 1),
-    (1, 0),
-    (1, -1),
-    (0, -1),
-    (-1, -1),
-    (-1, 0),
-    (-1, 1),
-)  # in a circle; the even ones share sides
+# In a circle; the even ones share sides.
+AROUND = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
 NEIGHBOURS = AROUND[::2]  # cells that a way goes on to
 NOWHERE = np.iinfo(np.int16).max  # cells to go where no way leads
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH
 from embodied.core.facets import Language, Pictures
 from embodied.core.hooks import UNCHANGED, Changes
-from embodied.core.world import Control, World
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.storage.bounds import NOT_NEGATIVE
 from tasks.swarm.control.levels import SPEED, Level, require_level
 from tasks.swarm.dynamics.drones import Box, Drones, still
 from tasks.swarm.maze.grid import Grid
 from tasks.swarm.maze.reciprocal import avoiding
-from tasks.swarm.team.columns import Columns
-from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState
+from tasks.swarm.team.columns import AmongColumns, Columns
+from tasks.swarm.team.drone_team import DroneTeamConfig, TaskState
 
 CELL = 0.6  # m, side of a cell: two drones pass each other between columns that stand a free cell apart
 COLUMN_RADIUS = 0.2  # m, of a column in the middle of its cell: nothing passes between two in neighbouring cells
@@ -103,7 +102,7 @@ class Errand:
     """(A,) goals that each has reached."""
 
 
-class PathFinding(DroneTeam[Errand]):
+class PathFinding(AmongColumns[Errand]):
     """Each drone flies to its goal among columns, and is given the next one when it is there.
 
     Lifelong multi-agent path finding, as POGEMA has it on a grid (Skrynnik et al., arXiv:2206.10944 and 2407.14931),
@@ -137,11 +136,6 @@ class PathFinding(DroneTeam[Errand]):
         reach = self.grid.half + MARGIN
         self.arena = Box((-reach, -reach, 0.0), (reach, reach, 2.0))
         super().__init__(options, changes)
-
-    def build_spec(self) -> mujoco.MjSpec:
-        spec = super().build_spec()
-        self.columns.add_to(spec)
-        return spec
 
     def draw(self, key: Array) -> tuple[Drones, Errand]:
         """Columns first, then starts and goals in cells without."""
@@ -181,13 +175,6 @@ class PathFinding(DroneTeam[Errand]):
             goal, aim=goal.aim[order], point=goal.point[order], way=goal.way[order], left=goal.left[order]
         )
 
-    def apply_action(self, world: World, state: TaskState[Errand], command: Any) -> tuple[Control, TaskState[Errand]]:
-        control, state = super().apply_action(world, state, command)
-        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
-
-    def _mocap_positions(self, state: TaskState[Errand]) -> Array:
-        return self.columns.mocap_positions(state.goal.columns)
-
     def ego_observation(self, drones: Drones, state: TaskState[Errand]) -> Mapping[str, Array]:
         """`velocity` (3) m/s, `height` (1) m, `place` (2) in the square, `way` (6) m, `goal` (2), `left` (1),
         `last_action` (4).
@@ -207,19 +194,6 @@ class PathFinding(DroneTeam[Errand]):
             "left": goal.left[:, None] / self.config.cells,
             "last_action": state.action,
         }
-
-    def entities(self, drones: Drones, state: TaskState[Errand]) -> Mapping[str, Array]:
-        """`teammates`, and the nearest `columns` within the sensing radius."""
-        config = self.config
-        rows = self.columns.rows(drones, state.goal.columns, self.turned, config.seen, config.sensing)
-        return {**super().entities(drones, state), "columns": rows}
-
-    def obstructed(self, drones: Drones, state: TaskState[Errand]) -> Array:
-        """(A,) bool, whether a drone touches a column."""
-        return self.columns.clearance(drones, state.goal.columns) < 0
-
-    def ended(self, drones: Drones, state: TaskState[Errand]) -> Array:
-        return super().ended(drones, state) | self.obstructed(drones, state)
 
     def rewards(self, world: World, state: TaskState[Errand], action: Array) -> Mapping[str, Array]:
         del action
@@ -255,7 +229,7 @@ class PathFinding(DroneTeam[Errand]):
             del world
             return {"target": jnp.pad(state.goal.point, ((0, 0), (0, 1)), constant_values=HEIGHT)}
 
-        return dataclasses.replace(super().pictures, markers=markers, mocap_positions=self._mocap_positions)
+        return dataclasses.replace(super().pictures, markers=markers)
 
     def expert(self, observation: Mapping[str, Array], state: TaskState[Errand]) -> Array:
         """Along the shortest way, on its right-hand side, with reciprocal collision avoidance.

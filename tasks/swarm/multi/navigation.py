@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import mujoco
 from jax import Array
 
-from embodied.core.facets import Language, Pictures
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes
-from embodied.core.world import Control, World
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from tasks.swarm.dynamics.drones import Box, Drones, places, scatter, still
-from tasks.swarm.team.columns import Columns
+from tasks.swarm.team.columns import AmongColumns, Columns
 from tasks.swarm.team.drone_team import TaskState
 from tasks.swarm.team.waypoints import Goal, WaypointConfig, WaypointTask
 
@@ -60,7 +58,7 @@ class Course:
     """(O, 2) m."""
 
 
-class Navigation(WaypointTask):
+class Navigation(AmongColumns[Goal], WaypointTask):
     """Each drone flies to its own place among columns, seeing team-mates and columns up to 1 m away.
 
     After InforMARL's navigation (Nayak et al., ICML 2023): the same square, numbers of agents and obstacles, sensing
@@ -95,11 +93,6 @@ class Navigation(WaypointTask):
             ) from None
         super().__init__(options, changes)
 
-    def build_spec(self) -> mujoco.MjSpec:
-        spec = super().build_spec()
-        self.columns.add_to(spec)
-        return spec
-
     def draw(self, key: Array) -> tuple[Drones, Goal]:
         """Starts, places and columns in cells of one grid."""
         agents, drawn = self.config.agents, scatter(key, self.grid, len(self.grid[0]))
@@ -115,29 +108,8 @@ class Navigation(WaypointTask):
         del time
         return course.ends, jnp.zeros_like(drones.pos)
 
-    def apply_action(self, world: World, state: TaskState[Goal], command: Any) -> tuple[Control, TaskState[Goal]]:
-        control, state = super().apply_action(world, state, command)
-        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
-
-    @functools.cached_property
-    def pictures(self) -> Pictures:
-        return dataclasses.replace(super().pictures, mocap_positions=self._mocap_positions)
-
-    def _mocap_positions(self, state: TaskState[Goal]) -> Array:
-        return self.columns.mocap_positions(state.goal.course.columns)
-
-    def entities(self, drones: Drones, state: TaskState[Goal]) -> Mapping[str, Array]:
-        """`teammates`, and the nearest `columns` within the sensing radius."""
-        where, config = state.goal.course.columns, self.config
-        rows = self.columns.rows(drones, where, self.turned, config.seen, config.sensing)
-        return {**super().entities(drones, state), "columns": rows}
-
-    def clearance(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        """(A,) m of free air between a drone and the nearest column; infinite without columns."""
-        return self.columns.clearance(drones, state.goal.course.columns)
-
-    def ended(self, drones: Drones, state: TaskState[Goal]) -> Array:
-        return super().ended(drones, state) | (self.clearance(drones, state) < 0)
+    def standing(self, goal: Goal) -> Array:
+        return goal.course.columns
 
     def rewards(self, world: World, state: TaskState[Goal], action: Array) -> Mapping[str, Array]:
         """As for all points; nearness to columns, now or soon, counts as crowding."""
@@ -149,5 +121,5 @@ class Navigation(WaypointTask):
     def metrics(self, world: World, state: TaskState[Goal]) -> Mapping[str, Array]:
         """As for all points, and the share of drones that touch a column."""
         drones = Drones.of(world)
-        touched = (self.clearance(drones, state) < 0).astype(jnp.float32)
+        touched = self.obstructed(drones, state).astype(jnp.float32)
         return {**super().metrics(world, state), "obstacle_collision": touched}

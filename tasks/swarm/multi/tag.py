@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,16 +13,16 @@ import numpy as np
 from jax import Array
 
 from embodied.core.entity_rows import WIDTH, Kind, entity_rows
-from embodied.core.facets import Language, Pictures
+from embodied.core.facets import Language
 from embodied.core.hooks import UNCHANGED, Changes, Observation
-from embodied.core.world import Control, World
+from embodied.core.world import World
 from embodied.errors import EmbodiedError
 from embodied.storage.bounds import NOT_NEGATIVE, POSITIVE
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import Box, Drones, length, places, scatter, still
 from tasks.swarm.team.chase import flight, shortened
-from tasks.swarm.team.columns import Columns
-from tasks.swarm.team.drone_team import DroneTeam, DroneTeamConfig, TaskState, closest_approach
+from tasks.swarm.team.columns import AmongColumns, Columns
+from tasks.swarm.team.drone_team import DroneTeamConfig, TaskState, closest_approach
 
 # Lengths are those of simple_tag times 2 m, so that half the square is 2 m; speeds those times SPEED / 1.3.
 CATCH = 0.25  # m along the floor; there predator and prey touch at .075 + .05
@@ -119,7 +118,7 @@ class Chase:
     """(A,) m, how near any of its own side would come in half a second if all flew on as they do."""
 
 
-class Tag(DroneTeam[Chase]):
+class Tag(AmongColumns[Chase]):
     """Predators try to stay near a prey that is faster than they are; the prey flies away between columns.
 
     After the particle environments' simple_tag (Lowe et al., "Multi-agent actor-critic for mixed
@@ -173,7 +172,6 @@ class Tag(DroneTeam[Chase]):
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = super().build_spec()
-        self.columns.add_to(spec)
         for side, drones in self.sides.items():
             for drone in drones:
                 spec.body(f"cf{drone}_cf").add_geom(
@@ -218,17 +216,6 @@ class Tag(DroneTeam[Chase]):
         command = now + shortened(wanted - now, change)
         return super().process_action(world, state, jnp.concatenate([command, action[:, 3:]], 1), key)
 
-    def apply_action(self, world: World, state: TaskState[Chase], command: Any) -> tuple[Control, TaskState[Chase]]:
-        control, state = super().apply_action(world, state, command)
-        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
-
-    @functools.cached_property
-    def pictures(self) -> Pictures:
-        return dataclasses.replace(super().pictures, mocap_positions=self._mocap_positions)
-
-    def _mocap_positions(self, state: TaskState[Chase]) -> Array:
-        return self.columns.mocap_positions(state.goal.columns)
-
     def ego_observation(self, drones: Drones, state: TaskState[Chase]) -> Mapping[str, Array]:
         """`side` (1): 1 for prey, -1 for a predator; `place` (3): x and y over half the square, m above the start;
         `velocity` (3) m/s, `last_action` (4): commanded velocity m/s and yaw rate; world frame.
@@ -243,7 +230,7 @@ class Tag(DroneTeam[Chase]):
 
     def entities(self, drones: Drones, state: TaskState[Chase]) -> Mapping[str, Array]:
         """`others`: the nearest drones, a team-mate or, of the other side, a target; and the nearest `columns`."""
-        found = {"columns": self._columns(drones, state.goal)} if self.config.seen else {}
+        found = {"columns": self.column_rows(drones, state.goal)} if self.config.seen else {}
         return {"others": self._others(drones, state), **found}
 
     def _others(self, drones: Drones, state: TaskState[Chase]) -> Array:
@@ -254,9 +241,6 @@ class Tag(DroneTeam[Chase]):
         offset, velocity = drones.pos[others] - drones.pos[:, None], drones.vel[others] - drones.vel[:, None]
         team = entity_rows(Kind.TEAMMATE, offset, velocity, 2 * self.radius, present & ~foe)
         return team + entity_rows(Kind.TARGET, offset, velocity, CATCH, present & foe)
-
-    def _columns(self, drones: Drones, goal: Chase) -> Array:
-        return self.columns.rows(drones, goal.columns, self.turned, self.config.seen, self.config.sensing)
 
     def observe(self, world: World, state: TaskState[Chase], key: Array) -> Observation:
         """`policy`: `ego_observation` and the rows of `entities`, for critics too: drones see all there is."""
@@ -271,13 +255,6 @@ class Tag(DroneTeam[Chase]):
     def collided(self, state: TaskState[Chase]) -> Array:
         """(A,) bool, whether a drone touches its own side."""
         return state.goal.gap < 2 * self.radius
-
-    def obstructed(self, drones: Drones, state: TaskState[Chase]) -> Array:
-        """(A,) bool, whether a drone touches a column."""
-        return self.columns.clearance(drones, state.goal.columns) < 0
-
-    def ended(self, drones: Drones, state: TaskState[Chase]) -> Array:
-        return super().ended(drones, state) | self.obstructed(drones, state)
 
     def rewards(self, world: World, state: TaskState[Chase], action: Array) -> Mapping[str, Array]:
         del action

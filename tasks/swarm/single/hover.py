@@ -17,6 +17,7 @@ from jax import Array
 from embodied.core.facets import CommandRange, Deployment, Language, Operator, Pictures, TermDescription
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Distribution, Range, Term
+from embodied.core.scenes import compose_text
 from embodied.core.task import Task
 from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rotations import quat_rotate_inverse, up_vector
@@ -35,9 +36,7 @@ CLOSE = 0.10  # m, success: this near ...
 SLOW = 0.10  # m/s, ... this slow ...
 STEADY = 2.0  # s, ... for this long at the episode's end
 CONTROL_DT = 0.02  # s
-ROTORS = Reflection(
-    (3, 2, 1, 0), (1, 1, 1, 1)
-)  # front right, back right, back left, front left; partners turn oppositely
+ROTORS = Reflection((3, 2, 1, 0), (1, 1, 1, 1))  # clockwise from the front right: partners turn oppositely
 PHYSICS_DT = 0.002  # s
 
 # XLA's CPU compiler would compute what a vector's elements share once per element; apart, it takes half the time.
@@ -241,7 +240,7 @@ class Hover(Task[TaskState]):
         )  # fmt: skip
 
     def build_spec(self) -> mujoco.MjSpec:
-        spec = self.robot.over_floor()
+        spec = compose_text("scenes/floor.xml", self.robot.xml)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         # Flight ends at the floor, so nothing is ever in contact.
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +13,11 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows
+from embodied.core.facets import Pictures
+from embodied.core.world import Control, World
 from tasks.swarm.dynamics.crazyflie import RADIUS
 from tasks.swarm.dynamics.drones import Drones
-from tasks.swarm.team.drone_team import closest_approach
+from tasks.swarm.team.drone_team import DroneTeam, G, TaskState, closest_approach
 
 HEIGHT = 2.0  # m
 BERTH = 0.15  # m of free air that a drone should keep beside a column
@@ -72,3 +76,44 @@ class Columns:
         offset = jnp.pad(where - drones.pos[:, None, :2], ((0, 0), (0, 0), (0, 1)))
         passing = closest_approach(offset, -drones.vel[:, None] * jnp.array([1.0, 1.0, 0.0]))
         return jnp.clip(1 - (jnp.min(passing, 1) - self.radius - RADIUS) / BERTH, 0.0, 1.0)
+
+
+class AmongColumns(DroneTeam[G]):
+    """A team between columns: a drone sees them as far as team-mates, and ends where it touches one."""
+
+    columns: Columns
+
+    def standing(self, goal: G) -> Array:
+        """(count, 2) m, where the columns stand."""
+        return goal.columns  # pyright: ignore[reportAttributeAccessIssue]
+
+    def build_spec(self) -> mujoco.MjSpec:
+        spec = super().build_spec()
+        self.columns.add_to(spec)
+        return spec
+
+    def apply_action(self, world: World, state: TaskState[G], command: Any) -> tuple[Control, TaskState[G]]:
+        control, state = super().apply_action(world, state, command)
+        return dataclasses.replace(control, mocap_pos=self._mocap_positions(state)), state
+
+    @functools.cached_property
+    def pictures(self) -> Pictures:
+        return dataclasses.replace(super().pictures, mocap_positions=self._mocap_positions)
+
+    def _mocap_positions(self, state: TaskState[G]) -> Array:
+        return self.columns.mocap_positions(self.standing(state.goal))
+
+    def entities(self, drones: Drones, state: TaskState[G]) -> Mapping[str, Array]:
+        """As of every team, and the nearest `columns` within the sensing radius."""
+        return {**super().entities(drones, state), "columns": self.column_rows(drones, state.goal)}
+
+    def column_rows(self, drones: Drones, goal: G) -> Array:
+        """(A, seen, WIDTH)."""
+        return self.columns.rows(drones, self.standing(goal), self.turned, self.config.seen, self.config.sensing)
+
+    def obstructed(self, drones: Drones, state: TaskState[G]) -> Array:
+        """(A,) bool, whether a drone touches a column."""
+        return self.columns.clearance(drones, self.standing(state.goal)) < 0
+
+    def ended(self, drones: Drones, state: TaskState[G]) -> Array:
+        return super().ended(drones, state) | self.obstructed(drones, state)

@@ -103,7 +103,8 @@ class Physics:
         strength, flight = self._strength(drones, flight)
         force_b, torque_b = drone.wrench(speed, strength)
         if Effect.DRAG in self.effects:
-            force_b += aerodynamics.drag(drone, drones.quat, drones.vel - self._air(flight), speed)
+            air = jnp.asarray(self.wind.velocity) + flight.gust if len(flight.gust) else jnp.zeros(3)
+            force_b += aerodynamics.drag(drone, drones.quat, drones.vel - air, speed)
         wrench = world_wrench(drones.quat, force_b, torque_b)
         if Effect.DOWNWASH in self.effects:
             wrench = wrench.at[:, 2].add(-self._wash(drones, flight))
@@ -121,10 +122,6 @@ class Physics:
             strength *= aerodynamics.battery_strength(self.battery, self.drone, used, drawn)
             flight = dataclasses.replace(flight, used=used)
         return strength, flight
-
-    def _air(self, flight: Flight) -> Array:
-        """(A, 3) or (3,) m/s, the air's velocity."""
-        return jnp.asarray(self.wind.velocity) + flight.gust if len(flight.gust) else jnp.zeros(3)
 
     def _wash(self, drones: Drones, flight: Flight) -> Array:
         """(A,) N, downward."""

@@ -261,7 +261,7 @@ def test_a_policy_with_memory_is_evaluated_in_the_trials_that_it_learned_in(
         (evaluate.main, ["ml10", "--policy", "zero", "--adapt", "0"], "episodes_per_trial=0; expected a whole"),
         (train.main, ["ml10", "--episodes-per-trial", "0"], "episodes_per_trial=0; expected a whole"),
         (train.main, ["swarm/formation", "--episodes-per-trial", "2"],
-         "episodes_per_trial=2: Formation has 8 agents; expected a task of one robot"),
+         "episodes_per_trial=2: Formation is a team's, agents=8; expected a task without"),
     ],
 )  # fmt: skip
 def test_what_cannot_adapt_is_said_in_one_line(main: Main, words: list[str], said: str) -> None:

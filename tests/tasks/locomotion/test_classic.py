@@ -11,9 +11,7 @@ import jax
 import mujoco
 import numpy as np
 import pytest
-import torch
 
-import embodied
 from benchmarks.gymnasium_transfer import BODIES
 from embodied.env.factory import configured
 from embodied.env.registry import join_content
@@ -141,41 +139,6 @@ def test_observations_rewards_their_terms_and_ends_are_theirs(name: str) -> None
             assert bool(ours.failure[step, i]) == terminated, where
             fell += terminated
     assert fell > 0 or name == "half-cheetah" or name == "ant"
-
-
-@pytest.mark.slow
-@each_body
-def test_whole_environments_are_theirs(name: str) -> None:
-    """300 control steps, restarts included, in an `Env`."""
-    env = embodied.make(f"locomotion/{name}", num_envs=N, engine="mujoco", device="cpu")
-    first = env.reset(seed=0)["policy"].numpy().copy()
-    batch: Any = env.engine.batch
-    data = mujoco.MjData(env.task.model)
-    twins = [Twin(name) for _ in range(N)]
-    for i, twin in enumerate(twins):
-        assert_close(first[i], twin.agree(batch.qpos[i], batch.qvel[i]), f"first observation of {i}")
-    generator = torch.Generator().manual_seed(0)
-    for step in range(300):
-        actions = 2 * torch.rand(N, env.action_size, generator=generator) - 1
-        result = env.step(actions)
-        for i, twin in enumerate(twins):
-            where = f"step {step}, environment {i}"
-            observation, reward, terminated, info = twin.step(actions[i].numpy())
-            farthest = max(1.0, abs(info["x_position"]) + 1.0)
-            rounding = env.task.config.weights.forward * farthest * FLOAT32 / env.control_dt
-            assert_close(result.final_obs["policy"][i], observation, f"observation, {where}")
-            assert_close(result.reward[i], reward, f"reward, {where}", rounding)
-            assert bool(result.terminated[i]) == terminated, where
-            if result.done[i]:
-                twin.env.reset()
-                mujoco.mj_resetData(twin.env.model, twin.env.data)
-                again = twin.agree(batch.qpos[i], batch.qvel[i])
-                assert_close(result.obs["policy"][i], again, f"restart, {where}")
-            elif name in AGREED and step % 10 == 9:
-                twin.agree(batch.qpos[i], batch.qvel[i])
-                # The solver begins from the last step's accelerations, and ends where its tolerance lets it.
-                batch.get_data(i, data)
-                twin.env.data.qacc_warmstart[:] = data.qacc_warmstart
 
 
 @each_body

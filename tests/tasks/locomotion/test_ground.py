@@ -8,14 +8,17 @@ import mujoco
 import numpy as np
 import pytest
 
-from tasks.locomotion.ground import KINDS, Flat, Rough
+from embodied.core.scenes import compose
+from tasks.locomotion.ground import FLOOR, KINDS, Flat, Rough
 
 GROUND = Rough()
 
 
 @pytest.fixture(scope="module")
 def model() -> mujoco.MjModel:
-    return GROUND.compose("robots/go1/go1.xml").compile()
+    spec = compose(FLOOR, "robots/go1/go1.xml")
+    GROUND.shape(spec)
+    return spec.compile()
 
 
 def test_height_is_where_a_ray_from_above_meets_the_ground(model: mujoco.MjModel) -> None:

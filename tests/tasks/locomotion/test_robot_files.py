@@ -79,23 +79,13 @@ def test_a_strangers_robot_is_held_by_zero_actions(feet: str, request: pytest.Fi
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "feet", "options"),
-    [
-        ("velocity", "four_feet", {"without": ("all",)}),
-        ("velocity", "four_feet", {"terrain": "rough"}),
-        ("velocity-biped", "two_feet", {}),
-        ("reach", "four_feet", {}),
-    ],
-    ids=["even", "rough", "biped", "reach"],
+    [("velocity", "four_feet", {"terrain": "rough"}), ("velocity-biped", "two_feet", {}), ("reach", "four_feet", {})],
+    ids=["rough", "biped", "reach"],
 )
 def test_a_strangers_robot_runs(name: str, feet: str, options: Any, request: pytest.FixtureRequest) -> None:
     robot = request.getfixturevalue(feet)
     env = embodied.make(f"locomotion/{name}", 8, engine="mujoco", robot=robot, **options)
-    for step in still(env, 50 if "without" in options else 5):
-        assert torch.isfinite(step.obs["critic"]).all()
-        assert not step.terminated.any() or "without" not in options
-    if "without" in options:
-        task: Any = env.task
-        np.testing.assert_allclose(np.asarray(env.world()["position"])[:, 2], task.robot.height, atol=0.05)
+    assert all(torch.isfinite(step.obs["critic"]).all() for step in still(env, 5))
 
 
 def test_rough_ground_is_a_word_away(four_feet: str) -> None:

@@ -53,9 +53,8 @@ def test_moving_or_leaning_away_from_the_feet_earns_less_support(kind: type[Hand
         qvel = np.concatenate([speed, start.qvel[3:]])
         return float(task.rewards(World.posed(task.model, start.qpos, qvel), start.task_state, NOTHING)["support"])
 
-    forward = np.asarray(
-        quat_rotate(start.qpos[3:7], jnp.array([0.0, 0.0, 1.0]))
-    )  # the belly's way is level while upright
+    # The belly's way is level while upright.
+    forward = np.asarray(quat_rotate(start.qpos[3:7], jnp.array([0.0, 0.0, 1.0])))
     rest = support(np.zeros(3))
     assert rest > 0.6
     assert support(1.0 * forward) < 0.4 * rest

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
-import embodied
-from embodied.evaluation.rollouts import evaluate
-from policies.training.loading import load_policy
 from tasks.swarm.dynamics.drones import still
 from tasks.swarm.multi.base_station import LEAST, SNR_AT_1M, BaseStation, BaseStationConfig, Radio, shares
 from tests.kit.hooks import blank
@@ -75,17 +69,3 @@ def test_stations_command_two_numbers_more_and_see_what_they_saw():
 def test_who_wants_by_load_gives_more_to_those_who_get_least():
     load = np.array([2, 1, 1, 1]) / 5
     assert rates(np.tile(2 * load[:, None] - 1, (1, 2))).min() > 1.1 * rates(np.ones((4, 2))).min()
-
-
-@pytest.mark.slow
-def test_who_wants_by_load_serves_more_than_who_wants_everything():
-    with embodied.make("swarm/base-station", 16, "rigid", radio="shared", seed=0, episode_steps=250) as env:
-        greedy = load_policy("expert", env)
-
-        def by_load(obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-            action = greedy(obs)
-            action[..., 4:] = 2 * obs["policy"][..., 6:7] - 1
-            return action
-
-        served = [evaluate(env, policy, 16).summary()["served"] for policy in (greedy, by_load)]
-    assert served[1] > served[0] + 0.1

@@ -5,7 +5,6 @@ import itertools
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 import pytest
 import torch
@@ -14,7 +13,6 @@ from jax import Array
 import embodied
 from embodied.core.hooks import PROPRIO
 from embodied.core.world import World
-from embodied.rendering.scene_state import SceneReader, set_scene
 from tasks.swarm.dynamics.drones import still
 from tasks.swarm.single.gate_race import CAMERA, PROPRIO_TERMS, GateRace, GateRaceConfig, Goal
 from tasks.swarm.team.gates import BARS, CLEAR, FRAME, OPENING, Gate, colour, frames, in_gate, random_course
@@ -39,25 +37,6 @@ def test_frames_stand_around_the_openings() -> None:
             assert (low[1:] >= OPENING - 1e-6).any(), f"{bar} stands in the opening"
             reach.append(high[1:])
         np.testing.assert_allclose(np.max(reach, axis=0), OPENING + FRAME)
-
-
-@pytest.mark.slow
-def test_pictures_have_every_bar_in_its_place_and_turned_with_its_gate() -> None:
-    env = embodied.make("swarm/gate-race", 2, "rigid", course=COURSE)
-    env.reset()
-    model = env.task.unwrapped.build_spec().compile()
-    data = mujoco.MjData(model)
-    set_scene(model, data, SceneReader(env).read(), 1)
-    for number, gate in enumerate(COURSE):
-        for bar, (place, _) in BARS.items():
-            geom = data.geom(f"gate{number}_{bar}")
-            turn = np.array(
-                [[np.cos(gate.heading), -np.sin(gate.heading)], [np.sin(gate.heading), np.cos(gate.heading)]]
-            )
-            np.testing.assert_allclose(geom.xmat.reshape(3, 3)[:2, :2], turn, atol=1e-6)
-            np.testing.assert_allclose(
-                geom.xpos, [*(turn @ place[:2] + (gate.x, gate.y)), gate.z + place[2]], atol=1e-5
-            )
 
 
 def test_a_drone_begins_before_its_first_gate_which_has_its_own_colour() -> None:

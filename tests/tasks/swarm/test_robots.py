@@ -29,7 +29,7 @@ from tasks.swarm.single.hover import HEIGHT, Hover, HoverConfig
 from tasks.swarm.single.trajectory import Trajectory, TrajectoryConfig
 from tests.kit.hooks import blank, partly
 from tests.kit.robots import multirotor, quadruped, thrusters
-from tests.kit.scripts import flown, still
+from tests.kit.scripts import flown
 from tests.kit.worlds import jitted
 
 pytestmark = pytest.mark.timeout(280)
@@ -59,13 +59,6 @@ def test_a_hexarotor_hangs_in_the_air_under_zero_actions(calm: Hover, engine: st
     places = flown(calm, engine, np.zeros((25, 6))).worlds["position"]
     np.testing.assert_allclose(places[-1], calm.target, atol=0.15)
     assert (places[:, 2] > calm.floor).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["rigid", "mujoco"])
-def test_environments_of_hexarotors_hang_in_the_air(firefly: str, engine: str) -> None:
-    env = embodied.make("swarm/hover", 8, engine, device="cpu", robot=firefly, **CALM, **EVEN)
-    assert not any(step.terminated.any() for step in still(env, 25))
 
 
 def test_open_loop_flight_of_a_hexarotor_agrees_between_engines(calm: Hover) -> None:

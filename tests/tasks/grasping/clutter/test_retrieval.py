@@ -15,9 +15,7 @@ from tasks.grasping.clutter.retrieval import End, Result, Strategy, observe, ret
 from tasks.grasping.clutter.scenes import VIEW, ClutterScene, look
 from tasks.grasping.hands.models import hand_named
 from tasks.grasping.objects.household import household
-from tasks.grasping.objects.object_spec import ObjectSpec
 from tasks.grasping.objects.pointclouds import PlacedObject
-from tasks.grasping.objects.shapes import Part, Shape
 from tasks.grasping.planner.force_closure import Grip, grasps
 from tasks.grasping.planner.grasp_trajectory import fingertips, wrap
 from tasks.grasping.planner.planner import Plan, PlanningResult
@@ -149,15 +147,6 @@ def test_the_arm_takes_away_what_stands_before_the_target_and_then_the_target() 
     assert str(result) == "retrieved after removing sugar_box"
     assert set(cell.objects()) == {"tomato_soup_can"}
     assert cell.objects()["tomato_soup_can"].pos[2] > 0.15
-
-
-@pytest.mark.slow
-def test_a_target_that_is_too_wide_is_said_to_be() -> None:
-    wide = ObjectSpec("crate", 2.0, (Part(Shape.BOX, (0.13, 0.12, 0.1)),), (0.6, 0.5, 0.4, 1.0))
-    placed = (PlacedObject(wide, (0.0, 0.0, 0.1005)),)
-    result = retrieve(Cell(HAND, ClutterScene(0, placed, ("crate",), "crate", VIEW, look(placed, VIEW))))
-    assert result.end is End.NO_GRASP
-    assert "crate: too wide" in str(result)
 
 
 @pytest.mark.slow

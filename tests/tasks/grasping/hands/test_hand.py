@@ -19,10 +19,8 @@ from tasks.grasping.hands.hand import (
     PHYSICS_DT,
     Hand,
     check_width,
-    closed,
     closing,
     mounted,
-    opened,
     pinching,
     poses,
     set_physics,
@@ -30,7 +28,6 @@ from tasks.grasping.hands.hand import (
 )
 from tasks.grasping.hands.models import HANDS, hand_named
 from tasks.manipulation.common import panda
-from tests.kit.hooks import contacts_in_mjx
 
 HEIGHT = 0.5  # m, of the palm in these tests
 THUMB_UP = (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)  # wxyz: the palm looks sideways
@@ -338,22 +335,18 @@ def grasped(name: str, quat: tuple[float, ...], width: float) -> tuple[mujoco.Mj
 
 
 @every_hand
-@pytest.mark.parametrize("quat", [PALM_DOWN, THUMB_UP], ids=["palm down", "thumb up"])
-def test_closed_hand_holds_a_cylinder_of_six_centimetres(name, quat):
-    model, data = grasped(name, quat, 0.06)
+@pytest.mark.parametrize(
+    ("quat", "width"),
+    [(PALM_DOWN, 0.06), (THUMB_UP, 0.06), (PALM_DOWN, None)],
+    ids=["palm down", "thumb up", "as wide as it claims"],
+)
+def test_closed_hand_holds_a_cylinder(name, quat, width):
+    model, data = grasped(name, quat, width or hand_named(name).width)
     before = data.body("rod").xpos.copy()
     mujoco.mj_step(model, data, nstep=round(1 / PHYSICS_DT))
-    assert np.linalg.norm(data.body("rod").xpos - before) < 0.01
+    assert np.linalg.norm(data.body("rod").xpos - before) < (0.01 if width else 0.015)
     touched = [finger for finger in hand_named(name).fingers if data.sensor(f"{finger}_touch").data[0] > 0.5]
-    assert len(touched) >= 3
-
-
-@every_hand
-def test_closed_hand_holds_what_is_as_wide_as_it_claims(name):
-    model, data = grasped(name, PALM_DOWN, hand_named(name).width)
-    before = data.body("rod").xpos.copy()
-    mujoco.mj_step(model, data, nstep=round(1 / PHYSICS_DT))
-    assert np.linalg.norm(data.body("rod").xpos - before) < 0.015
+    assert len(touched) >= (3 if width else 0)
 
 
 @every_hand
@@ -451,10 +444,10 @@ def test_random_actions_for_two_seconds_stay_finite_and_slow(name):
 @every_hand
 def test_closing_runs_straight_from_opened_to_closed(name):
     hand = hand_named(name)
-    targets = hand.layout(alone(name)).targets
-    np.testing.assert_allclose(closing(hand, 0), opened(hand))
-    np.testing.assert_allclose(closing(hand, 1), closed(hand), atol=1e-6)
-    np.testing.assert_allclose(closing(hand, 0.5), (opened(hand) + closed(hand)) / 2, atol=1e-6)
+    targets, opened, closed = hand.layout(alone(name)).targets, poses(hand).opened.targets, poses(hand).closed.targets
+    np.testing.assert_allclose(closing(hand, 0), opened)
+    np.testing.assert_allclose(closing(hand, 1), closed, atol=1e-6)
+    np.testing.assert_allclose(closing(hand, 0.5), (opened + closed) / 2, atol=1e-6)
     np.testing.assert_allclose(closing(hand, 2), closing(hand, 1))
     np.testing.assert_allclose(pinching(hand, 1), poses(hand).pinched.targets, atol=1e-6)
     for pose in dataclasses.astuple(poses(hand)):
@@ -490,35 +483,12 @@ def test_hand_on_the_panda_replaces_the_gripper_and_is_carried(name):
 # Engines.
 
 
-@every_hand
-def test_jax_accepts_every_pair(name):
-    assert contacts_in_mjx(alone(name)) > 0
-
-
 @pytest.mark.slow
 @every_hand
 def test_warp_accepts_every_pair(name):
     pytest.importorskip("warp")
     mjx = pytest.importorskip("mujoco.mjx")
     mjx.put_model(alone(name), impl="warp")
-
-
-@every_hand
-def test_looks_do_not_touch_the_physics(name):
-    spec = spec_of(hand_named(name))
-    full = spec.compile()
-    bare_spec = spec_of(hand_named(name))
-    bare_spec.compiler.discardvisual = True
-    bare = bare_spec.compile()
-    assert bare.ngeom <= 20 < full.ngeom
-    np.testing.assert_array_equal(bare.body_mass, full.body_mass)
-    results = []
-    for model in (full, bare):
-        data = mujoco.MjData(model)
-        mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
-        mujoco.mj_step(model, data, nstep=50)
-        results.append(data.sensordata.copy())
-    np.testing.assert_array_equal(*results)
 
 
 # Errors.

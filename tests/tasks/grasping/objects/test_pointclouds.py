@@ -8,44 +8,15 @@ import pytest
 from embodied.errors import EmbodiedError
 from tasks.grasping.objects.household import household
 from tasks.grasping.objects.object_spec import ObjectSpec
-from tasks.grasping.objects.pointclouds import Camera, DepthNoise, PlacedObject, surface_cloud, trace, visible_cloud
+from tasks.grasping.objects.pointclouds import Camera, DepthNoise, PlacedObject, trace, visible_cloud
 from tasks.grasping.objects.shapes import Part, Shape, matrix
 
 NAMES = ("mug", "power_drill", "tomato_soup_can", "banana", "sugar_box", "bowl")
 TURN = (0.5, 0.5, -0.5, 0.5)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_surface_points_lie_on_the_surface_and_normals_point_out(name: str) -> None:
-    item = household(name)
-    cloud = surface_cloud(item, 800, seed=1)
-    assert cloud.points.shape == cloud.normals.shape == (800, 3)
-    assert np.abs(item.distance(cloud.points)).max() < 1e-9
-    assert np.linalg.norm(cloud.normals, axis=-1) == pytest.approx(1)
-    # Not quite all: in a concave corner the way out of one part leads into another.
-    assert np.mean(item.distance(cloud.points + 1e-4 * cloud.normals) > 0.9e-4) > 0.99
-    assert np.mean(item.distance(cloud.points - 1e-4 * cloud.normals) < 0) > 0.99
-
-
-@pytest.mark.parametrize("shape", [Part(Shape.BOX, (0.01, 0.02, 0.05)), Part(Shape.CYLINDER, (0.02, 0.05))])
-def test_points_are_spread_by_area(shape: Part) -> None:
-    ends = {Shape.BOX: 8 * 0.01 * 0.02, Shape.CYLINDER: 2 * np.pi * 0.02**2}[shape.shape]
-    cloud = surface_cloud(ObjectSpec("it", 1.0, (shape,), (1, 1, 1, 1)), 20_000)
-    assert np.mean(np.abs(cloud.normals[:, 2]) > 0.5) == pytest.approx(ends / shape.area, abs=0.01)
-    assert cloud.points.mean(0) == pytest.approx(0, abs=0.001)
-
-
-def test_areas_and_volumes_are_the_formulas() -> None:
-    capsule = Part(Shape.CAPSULE, (0.02, 0.05))
-    assert capsule.area == pytest.approx(4 * np.pi * 0.02 * (0.02 + 0.05))
-    assert capsule.volume == pytest.approx(np.pi * 0.02**2 * (4 / 3 * 0.02 + 0.1))
-    assert Part(Shape.SPHERE, (0.1,)).area == pytest.approx(4 * np.pi * 0.01)
-
-
-def test_a_part_inside_another_shows_nothing() -> None:
-    outer, inner = Part(Shape.BOX, (0.1, 0.1, 0.1)), Part(Shape.SPHERE, (0.05,))
-    cloud = surface_cloud(ObjectSpec("both", 1.0, (outer, inner), (1, 1, 1, 1)), 500)
-    assert np.abs(np.abs(cloud.points).max(-1) - 0.1).max() < 1e-9
+def test_a_capsule_s_volume_is_the_formula() -> None:
+    assert Part(Shape.CAPSULE, (0.02, 0.05)).volume == pytest.approx(np.pi * 0.02**2 * (4 / 3 * 0.02 + 0.1))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,7 +49,6 @@ def test_what_stands_in_front_hides_what_is_behind() -> None:
     assert set(visible_cloud([far], camera).labels) == {0}
     both = visible_cloud([near, PlacedObject(household("apple"), (0, 0.3, 0))], camera)
     assert set(both.labels) == {0, 1}
-    assert set(both.of(1).labels) == {1}
 
 
 def test_noise_is_along_the_optical_axis_and_as_large_as_said() -> None:
@@ -94,12 +64,13 @@ def test_noise_is_along_the_optical_axis_and_as_large_as_said() -> None:
 
 
 def test_clouds_are_their_seeds() -> None:
-    item, camera = household("mug"), Camera.looking_at((0, 0, 0), (0.4, 0, 0.3))
-    assert (surface_cloud(item, 50, 4).points == surface_cloud(item, 50, 4).points).all()
-    assert not (surface_cloud(item, 50, 4).points == surface_cloud(item, 50, 5).points).all()
-    chosen = visible_cloud([PlacedObject(item)], camera, count=40, seed=1)
-    assert len(chosen.points) == 40
-    assert (chosen.points == visible_cloud([PlacedObject(item)], camera, count=40, seed=1).points).all()
+    camera = Camera.looking_at((0, 0, 0), (0.4, 0, 0.3))
+    chosen, again, other = (
+        visible_cloud([PlacedObject(household("mug"))], camera, count=40, seed=seed).points for seed in (1, 1, 2)
+    )
+    assert len(chosen) == 40
+    assert (chosen == again).all()
+    assert not (chosen == other).all()
 
 
 def test_looking_away_sees_nothing() -> None:
@@ -107,17 +78,10 @@ def test_looking_away_sees_nothing() -> None:
     assert visible_cloud([PlacedObject(household("mug"))], camera).points.shape == (0, 3)
 
 
-def test_a_moved_cloud_is_the_cloud_of_the_moved_object() -> None:
-    item = household("banana")
-    cloud = surface_cloud(item, 100).moved((0.1, 0.2, 0.3), TURN)
-    assert np.abs(PlacedObject(item, (0.1, 0.2, 0.3), TURN).distance(cloud.points)).max() < 1e-9
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: surface_cloud(household("mug"), 0), "count=0; expected at least 1"),
-        (lambda: visible_cloud([], Camera.looking_at((0, 0, 0), (1, 0, 0)), count=-1), "count=-1; expected"),
+        (lambda: visible_cloud([], Camera.looking_at((0, 0, 0), (1, 0, 0)), count=-1), "count=-1; expected at least 1"),
         (lambda: Camera((0, 0, 0), (1, 0, 0, 0), fovy=200), "fovy=200 degrees; expected at least one pixel"),
         (lambda: Camera.looking_at((1, 0, 0), (1, 0, 0)), "cannot look at the point where it stands"),
     ],

@@ -13,7 +13,7 @@ from tasks.grasping.objects.shapes import matrix
 from tasks.grasping.planner.fingertips import NEAR, TIP, Fingertips, fingertips_of, pressing_of
 from tasks.grasping.planner.force_closure import Grip, grasps
 from tasks.grasping.planner.grasp_trajectory import ROOM, GraspType, fingertips, pinch, wrap
-from tasks.grasping.planner.planner import fingertip_grasps, parts, upright
+from tasks.grasping.planner.planner import fingertip_grasps, parts
 from tasks.grasping.planner.superquadrics import Superquadric
 
 LEAP = hand_named("leap")
@@ -76,19 +76,6 @@ def test_where_servos_push_is_shifted_towards_the_fingers(tips: Fingertips) -> N
 def test_nothing_is_opened_wider_than_the_hand_can() -> None:
     wide = Superquadric((0.1, 0.08, 0.03), (0.1, 0.1), (0.0, 0.5, 0.03), (1.0, 0.0, 0.0, 0.0))
     assert fingertip_grasps(LEAP, wide) == []
-
-
-def test_upright_turns_about_a_level_axis() -> None:
-    random = np.random.default_rng(0)
-    for _ in range(20):
-        tilt = np.array([1.0, *random.uniform(-0.1, 0.1, 3)])
-        turn = matrix((0.0, 1.0, 0.0, 0.0)) @ matrix(tilt / np.linalg.norm(tilt))
-        found = upright(turn)
-        assert found @ found.T == pytest.approx(np.eye(3), abs=1e-9)
-        assert np.linalg.det(found) == pytest.approx(1)
-        assert found[:, 2] == pytest.approx([0, 0, -1])
-        assert found[:, 0] @ turn[:, 0] > 0.97
-        assert upright(found) == pytest.approx(found)
 
 
 def test_fingers_close_from_one_shape_to_the_other(tips: Fingertips) -> None:

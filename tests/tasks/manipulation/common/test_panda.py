@@ -16,7 +16,6 @@ from embodied.robot.prepared.arm import HAND_ABOVE_TCP
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.panda import CONTROL_DT, HAND_DOWN, HOME, JOINT_LIMITS, SPEED_LIMITS
 from tasks.manipulation.common.robots import SERVED, slim_panda
-from tests.kit.hooks import contacts_in_mjx
 
 SUBSTEPS = 2  # of 6.25 ms
 FAR = np.array([0.3, -0.8, 0.1, 0.2, 1.0, -0.4, 0.2])  # rad/s
@@ -182,20 +181,6 @@ def test_collision_shapes_meet_objects_and_not_each_other() -> None:
     assert {mujoco.mjtGeom(model().geom_type[i]) for i in shapes} <= simple
     assert not model().geom_contype[shapes].any()
     assert model().geom_conaffinity[shapes].all()
-
-
-def test_visual_shapes_do_not_touch_the_physics() -> None:
-    data = []
-    for each in (build(discard_visual=False), model()):
-        data.append(mujoco.MjData(each))
-        data[-1].qpos[:7] = data[-1].ctrl[:7] = HOME
-        data[-1].ctrl[7] = CLOSED
-        mujoco.mj_step(each, data[-1], nstep=50)
-    np.testing.assert_array_equal(data[0].qpos, data[1].qpos)
-
-
-def test_model_is_accepted_by_mjx() -> None:
-    assert contacts_in_mjx(model()) > 0
 
 
 def test_kinematics_agree_with_mujoco() -> None:

@@ -53,9 +53,8 @@ def reach(tmp_path_factory: pytest.TempPathFactory) -> Reach:
 def test_the_scripts_of_reach_solve_it_with_another_arm(reach: Reach) -> None:
     assert reach.observation_terms["policy"] == tabletop("reach").observation_terms["policy"]
     _, start, data = begun(reach, 0)
-    np.testing.assert_allclose(
-        data.sensor("hand_pos").data, [0, 0.6, 0.195], atol=0.01
-    )  # where the Panda's hand begins
+    panda_begins = [0, 0.6, 0.195]
+    np.testing.assert_allclose(data.sensor("hand_pos").data, panda_begins, atol=0.01)
     assert float(reach.robot.opening(start.qpos[6:8])[0]) == pytest.approx(1.0, abs=0.01)
     assert played(reach, 100).success.any(0).all()
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 import pytest
 import torch
-from jax import Array
 
-from embodied.core.facets import Language
 from embodied.core.world import World
 from embodied.env.env import Env
 from embodied.env.factory import make
@@ -24,22 +19,19 @@ from policies.training.loading import load_policy
 from tasks.manipulation.benchmarks import MT50
 from tasks.manipulation.common import objects, panda
 from tasks.manipulation.common.draws import CANDIDATES, Box, Ranges
-from tasks.manipulation.common.rewards import both, near, reach
-from tasks.manipulation.common.skills import STEP, Aim, Seen, push
+from tasks.manipulation.common.rewards import both, near
+from tasks.manipulation.common.skills import STEP
 from tasks.manipulation.common.tabletop import (
     BACK,
     LEAD,
     LEFT,
     MIDDLE,
     WORKSPACE,
-    Placement,
-    Tabletop,
     TabletopConfig,
-    TaskState,
 )
 from tests.kit.scripts import rollout
 from tests.kit.tabletop import CORNERS, begun, played, tabletop
-from tests.kit.worlds import NUM_ENVS, build_env, jitted, world
+from tests.kit.worlds import NUM_ENVS, jitted, world
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -229,77 +221,12 @@ def test_a_seed_decides_a_whole_episode(env: Env) -> None:
     assert not torch.equal(runs[0], runs[2])
 
 
-# A fixture that stands elsewhere in every episode and has a hinge: what most of the fifty need.
-
-LEAF = 0.12  # m, half the leaf's width
-HANDLE = (2 * LEAF, -0.02, 0.0)  # m from the hinge
-
-
-class ToyDoor(Tabletop):
-    """Task: turn a leaf. Randomised: where it stands."""
-
-    ranges = Ranges(Box((-0.2, 0.7, 0.1), (0.0, 0.8, 0.1)))
-    stages: ClassVar[Mapping[str, float]] = {"reach": 5.0}
-    language = Language.of("Push the door.")
-
-    def furnish(self, spec: mujoco.MjSpec) -> None:
-        frame = objects.fixture(spec, "door")
-        objects.solid(frame, type=objects.BOX, size=[0.02, 0.02, 0.1], pos=[-0.03, 0, 0])
-        leaf = frame.add_body(name="leaf")
-        leaf.add_joint(name="hinge", type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1], damping=[0.2, 0, 0])
-        objects.solid(leaf, type=objects.BOX, size=[LEAF, 0.01, 0.08], pos=[LEAF, 0, 0], mass=0.5)
-        leaf.add_site(name="handle", pos=HANDLE)
-        objects.watch(spec, 1, mujoco.mjtObj.mjOBJ_SITE, "handle")
-
-    def place(self, start: Array, goal: Array) -> Placement:
-        return Placement(start + jnp.array([0.0, 0.2, 0.0]), {"hinge": jnp.asarray(0.1)}, {"door": start})
-
-    def solved(self, world: World, state: TaskState) -> Array:
-        del state
-        return world.qpos[self.model.joint("hinge").qposadr[0]] > 0.5
-
-    def progress(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        del state
-        return {"reach": reach(world, world["object1_pos"])}
-
-    def script(self, seen: Seen) -> Aim:
-        return push(seen, seen.object + jnp.array([0.0, -0.05, -0.05]), seen.object + jnp.array([0.0, 0.08, -0.05]))
-
-
-@functools.cache
-def door() -> ToyDoor:
-    return ToyDoor()
-
-
-def handle_of(base: np.ndarray) -> np.ndarray:
-    """Where the handle of doors at places (n, 3) is at the start."""
-    turn, (along, across, _) = 0.1, HANDLE
-    c, s = np.cos(turn), np.sin(turn)
-    return np.add(base, [c * along - s * across, s * along + c * across, 0])
-
-
-def test_a_door_stands_where_it_was_drawn_and_can_be_pushed_open_there() -> None:
-    starts = [begun(door(), corner) for corner in CORNERS]
+def test_a_fixture_stands_where_it_was_drawn_and_so_does_what_slides_on_it_in_every_step() -> None:
+    task, starts = tabletop("window-open"), [begun("window-open", corner) for corner in CORNERS]
     base = np.array([start.task_state.fixtures[0] for _, start, _ in starts])
-    np.testing.assert_allclose(base, door().ranges.start.corners[[*CORNERS]], atol=1e-6)
+    np.testing.assert_allclose(base, task.ranges.start.corners[[*CORNERS]], atol=1e-6)
     sensed = [data.sensor("object1_pos").data for _, _, data in starts]
-    np.testing.assert_allclose(sensed, handle_of(base), atol=1e-4)
-    episode = played(door(), 150)
-    np.testing.assert_allclose(episode.worlds["object1_pos"][2], handle_of(base), atol=1e-4)
+    np.testing.assert_allclose(sensed, base + task.point, atol=1e-4)
+    episode = played("window-open", 180)
+    np.testing.assert_allclose(episode.worlds["object1_pos"][2], base + task.point, atol=1e-4)
     np.testing.assert_array_equal(episode.states.fixtures[-1][:, 0], base)
-    assert episode.success.any(0).all()
-
-
-# MJX-JAX compiles the arm for minutes: by default `tests/embodied/engines/test_mocap.py` shows it with a small model.
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["mujoco", pytest.param("mjx-jax", marks=pytest.mark.timeout(1200))])
-def test_a_fixture_stands_where_it_was_drawn_and_its_hinge_turns(engine: str) -> None:
-    env = build_env(door(), engine, NUM_ENVS)
-    obs = env.reset(0)["policy"].numpy()
-    base = np.asarray(env.task_state.fixtures)[:, 0]
-    assert len(np.unique(base, axis=0)) == NUM_ENVS
-    np.testing.assert_allclose(obs[:, 4:7], handle_of(base), atol=1e-4)
-    for _ in range(3):
-        obs = env.step(torch.zeros(env.action_shape)).obs["policy"].numpy()
-    np.testing.assert_allclose(obs[:, 4:7], handle_of(base), atol=1e-4)
-    np.testing.assert_array_equal(np.asarray(env.task_state.fixtures)[:, 0], base)

@@ -11,21 +11,74 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import Array
 
-from embodied.math.rotations import random_quat, rpy_from_quat
+from embodied.math.rotations import quat_integrate, random_quat, rpy_from_quat
 from embodied.robot.rotors import GRAVITY
-from tasks.swarm.control import hold, mellinger, mix, pid, roll_pitch_yaw, saturate, wrap
+from tasks.swarm.control import Setpoint, mellinger, mix, pid, roll_pitch_yaw, saturate, wrap
 from tasks.swarm.control.levels import LEVELS, RATE, SPEED, STEP, TILT, YAW_RATE, Level, thrust_from_action
 from tasks.swarm.control.mellinger import DSL, FIRMWARE, Mellinger
 from tasks.swarm.control.pid import Pid
 from tasks.swarm.dynamics import multirotor
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
+from tasks.swarm.dynamics.drones import Drones
+from tasks.swarm.dynamics.multirotor import Multirotor
 
 P250 = CRAZYFLIES[Preset.P250]
 TARGETS = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0.577, -0.577, 0.577]], np.float32)
-Fly = Callable[..., Any]
-Resting = Callable[..., Any]
 TURNED, ANGLES = jax.jit(jax.vmap(random_quat)), jax.jit(roll_pitch_yaw)
+
+
+Controller = Callable[[Any, "Body", float], tuple[Array, Any]]
+"""State, motion, s since the last time -> thrusts (A, 4) N, next state."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Body(Drones):
+    """The motion of A drones and of their rotors."""
+
+    rotor_speed: Array
+
+
+def fly(drone: Multirotor, control: Controller, state: Any, body: Body, seconds: float, rate: float) -> Body:
+    """The path, with a leading axis of time, under drag and rotor lag; semi-implicit Euler as on engine `rigid`."""
+    dt = 1 / rate
+    inertia = np.asarray(drone.inertia, np.float32)
+
+    def step(carry: tuple[Any, Body], _: None) -> tuple[tuple[Any, Body], Body]:
+        state, body = carry
+        thrusts, state = control(state, body, dt)
+        speed = multirotor.rotor_lag(drone, body.rotor_speed, multirotor.speed_for_thrust(drone, thrusts), dt)
+        thrust, torque = drone.wrench(speed)
+        force_b = multirotor.body_drag(drone, body.quat, body.vel) + thrust
+        force = multirotor.rotate(body.quat, force_b)
+        vel = body.vel + dt * (force / drone.mass - jnp.array([0.0, 0.0, GRAVITY]))
+        gyroscopic = jnp.cross(body.angvel, inertia * body.angvel)
+        angvel = body.angvel + dt * (torque - gyroscopic) / inertia
+        quat = jax.vmap(quat_integrate, (0, 0, None))(body.quat, angvel, dt)
+        body = Body(body.pos + dt * vel, quat, vel, angvel, speed)
+        return (state, body), body
+
+    return jax.jit(lambda c: jax.lax.scan(step, c, None, length=round(seconds * rate))[1])((state, body))
+
+
+def resting(drone: Multirotor, count: int) -> Body:
+    """`count` upright drones at the origin, rotors at hover."""
+    zero = jnp.zeros((count, 3))
+    hover = multirotor.speed_for_thrust(drone, jnp.full((count, 4), drone.mass * GRAVITY / 4))
+    return Body(zero, jnp.tile(jnp.array([1.0, 0.0, 0.0, 0.0]), (count, 1)), zero, zero, hover)
+
+
+def flown_to(targets: np.ndarray, drone: Multirotor, seconds: float, rate: int, gains: Any = None) -> Body:
+    """The path of drones that the PID, or Mellinger's controller, leads from the origin to targets (A, 3) m."""
+    body, still = resting(drone, len(targets)), np.zeros_like(targets)
+    setpoint = Setpoint(jnp.asarray(targets), still, still, still[:, 0])
+    cascade = Pid.of(drone)
+    control: Controller = lambda state, body, dt: cascade.position(state, targets, still[:, 0], body, dt)  # noqa: E731
+    if gains is not None:
+        control = lambda state, body, dt: Mellinger(drone, gains).update(state, setpoint, body, dt)  # noqa: E731
+    return fly(drone, control, (mellinger if gains else pid).start(body), body, seconds, rate)
 
 
 @pytest.mark.parametrize("preset", list(Preset))
@@ -65,12 +118,9 @@ def test_angles_are_those_of_the_library_and_wrap() -> None:
         pytest.param(Preset.P250, 240, marks=pytest.mark.slow),
     ],
 )
-def test_the_pid_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Preset, rate: int) -> None:
+def test_the_pid_flies_a_metre_and_stays(preset: Preset, rate: int) -> None:
     drone = CRAZYFLIES[preset]
-    body, control = resting(drone, len(TARGETS)), Pid.of(drone)
-    path = fly(
-        drone, lambda s, b, dt: control.update(s, hold(jnp.asarray(TARGETS)), b, dt), pid.start(body), body, 10.0, rate
-    )
+    path = flown_to(TARGETS, drone, 10.0, rate)
     error = np.linalg.norm(np.asarray(path.pos) - TARGETS, axis=-1)
     assert (error[2 * rate] < 0.2).all()
     assert (error[8 * rate - 1, [0, 1, 3]] < 0.02).all()
@@ -83,12 +133,9 @@ def test_the_pid_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Pre
     assert np.rad2deg(np.abs(yaw)).max() < 10
 
 
-def test_the_pid_flies_gym_pybullet_drones_crazyflie(fly: Fly, resting: Resting) -> None:
+def test_the_pid_flies_gym_pybullet_drones_crazyflie() -> None:
     drone = CRAZYFLIES[Preset.GPD]
-    body, control = resting(drone, len(TARGETS)), Pid.of(drone)
-    path = fly(
-        drone, lambda s, b, dt: control.update(s, hold(jnp.asarray(TARGETS)), b, dt), pid.start(body), body, 8.0, 240
-    )
+    path = flown_to(TARGETS, drone, 8.0, 240)
     assert np.linalg.norm(np.asarray(path.pos)[-1] - TARGETS, axis=-1).max() < 0.035
 
 
@@ -100,49 +147,41 @@ def test_the_pid_flies_gym_pybullet_drones_crazyflie(fly: Fly, resting: Resting)
         *(pytest.param(preset, FIRMWARE, marks=pytest.mark.slow) for preset in (Preset.B500, Preset.P250)),
     ],
 )
-def test_mellinger_flies_a_metre_and_stays(fly: Fly, resting: Resting, preset: Preset, gains: mellinger.Gains) -> None:
+def test_mellinger_flies_a_metre_and_stays(preset: Preset, gains: mellinger.Gains) -> None:
     drone, targets = CRAZYFLIES[preset], TARGETS[:3]
-    body, control = resting(drone, 3), Mellinger(drone, gains)
-    path = fly(
-        drone,
-        lambda s, b, dt: control.update(s, hold(jnp.asarray(targets)), b, dt),
-        mellinger.start(body),
-        body,
-        8.0,
-        240,
-    )
+    path = flown_to(targets, drone, 8.0, 240, gains)
     error = np.linalg.norm(np.asarray(path.pos) - targets, axis=-1)
     assert (error[2 * 240] < 0.12).all()
     assert (error[-1] < 0.04).all()  # its integral of .05 N/(m s) is slow
 
 
-def level_path(fly: Fly, resting: Resting, level: Level, action: list[float], seconds: float) -> Any:
+def level_path(level: Level, action: list[float], seconds: float) -> Any:
     spec, body = LEVELS[level], resting(P250, 1)
     target = jax.jit(spec.setpoint)(np.array([action], np.float32), body)
     path = fly(P250, lambda s, b, dt: spec.control(s, target, b, P250, dt), spec.start(body), body, seconds, 240)
     return jax.tree.map(np.asarray, path)
 
 
-def test_the_attitude_level_tracks_a_roll(fly: Fly, resting: Resting) -> None:
-    path = level_path(fly, resting, Level.ATTITUDE, [0.1, 0.5, -0.25, 0.0], 2.0)
+def test_the_attitude_level_tracks_a_roll() -> None:
+    path = level_path(Level.ATTITUDE, [0.1, 0.5, -0.25, 0.0], 2.0)
     roll, pitch, _ = ANGLES(path.quat[-120:, 0])
     np.testing.assert_allclose(roll, 0.5 * TILT, atol=np.deg2rad(1.0))
     np.testing.assert_allclose(pitch, -0.25 * TILT, atol=np.deg2rad(1.0))
 
 
-def test_the_rates_level_tracks_a_rate(fly: Fly, resting: Resting) -> None:
-    path = level_path(fly, resting, Level.RATES, [0.0, 0.0, 0.2, 0.5], 1.0)
+def test_the_rates_level_tracks_a_rate() -> None:
+    path = level_path(Level.RATES, [0.0, 0.0, 0.2, 0.5], 1.0)
     np.testing.assert_allclose(np.mean(path.angvel[-60:, 0], axis=0), [0, 0.2 * RATE, 0.5 * YAW_RATE], atol=0.15)
 
 
-def test_the_velocity_level_tracks_a_velocity_while_it_turns(fly: Fly, resting: Resting) -> None:
-    path = level_path(fly, resting, Level.VELOCITY, [0.5, -0.25, 0.25, 0.25], 6.0)
+def test_the_velocity_level_tracks_a_velocity_while_it_turns() -> None:
+    path = level_path(Level.VELOCITY, [0.5, -0.25, 0.25, 0.25], 6.0)
     np.testing.assert_allclose(path.vel[-1, 0], np.array([0.5, -0.25, 0.25]) * SPEED, atol=0.06)
     turned = np.unwrap(np.asarray(ANGLES(path.quat[:, 0])[2]))[-1]
     assert turned == pytest.approx(0.25 * YAW_RATE * 6.0, abs=0.4)
 
 
-def test_the_position_level_counts_from_where_the_drone_is(resting: Resting) -> None:
+def test_the_position_level_counts_from_where_the_drone_is() -> None:
     body = dataclasses.replace(resting(P250, 2), pos=jnp.array([[1.0, 2, 3], [4, 5, 6]]))
     target = jax.jit(LEVELS[Level.POSITION].setpoint)(np.array([[1.0, 0, -1, 0.5], [0, 0, 0, 0]]), body)
     np.testing.assert_allclose(target, [[1 + STEP, 2, 3 - STEP, 0.5 * YAW_RATE], [4, 5, 6, 0]], rtol=1e-6)
@@ -157,7 +196,7 @@ def test_every_level_is_in_the_table_and_thrust_hovers_at_zero() -> None:
 
 
 @functools.cache
-def wild(resting: Resting, count: int) -> Any:
+def wild(count: int) -> Any:
     """Drones in every attitude, fast and spinning."""
     keys = jax.random.split(jax.random.PRNGKey(3), count)
     draw = 5 * jax.random.normal(keys[0], (3, count, 3))
@@ -167,8 +206,8 @@ def wild(resting: Resting, count: int) -> Any:
 
 
 @pytest.mark.parametrize("level", list(Level))
-def test_commands_stay_within_what_rotors_can_give(resting: Resting, level: Level) -> None:
-    body, spec = wild(resting, 200), LEVELS[level]
+def test_commands_stay_within_what_rotors_can_give(level: Level) -> None:
+    body, spec = wild(200), LEVELS[level]
     actions = jax.random.uniform(jax.random.PRNGKey(1), (200, spec.size), minval=-1.0)
     run = jax.jit(lambda body: spec.control(spec.start(body), spec.setpoint(actions, body), body, P250, 0.002)[0])
     thrusts = np.asarray(run(body))
@@ -181,8 +220,8 @@ def test_commands_stay_within_what_rotors_can_give(resting: Resting, level: Leve
     "level",
     [Level.POSITION, *(pytest.param(level, marks=pytest.mark.slow) for level in (Level.RATES, Level.TRAJECTORY))],
 )
-def test_many_drones_fly_as_each_alone(resting: Resting, level: Level) -> None:
-    body, spec = wild(resting, 6), LEVELS[level]
+def test_many_drones_fly_as_each_alone(level: Level) -> None:
+    body, spec = wild(6), LEVELS[level]
     actions = jax.random.uniform(jax.random.PRNGKey(1), (6, spec.size), minval=-1.0)
 
     def one(body: Any, action: jax.Array) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -151,21 +150,6 @@ def test_a_hovering_crazyflie_empties_its_battery_in_about_seven_minutes() -> No
     battery = Battery()
     used = air.battery_update(battery, jnp.zeros(()), jnp.asarray(P250.mass * GRAVITY), 7 * 60.0)
     assert 0.9 < float(used) / (3.6 * battery.capacity) < 1.2
-
-
-@pytest.mark.parametrize("axes", [(), (5,), (2, 5)])
-def test_every_effect_takes_any_leading_axes(axes: tuple[int, ...]) -> None:
-    scalar, vector, four = (jax.ShapeDtypeStruct((*axes, *own), jnp.float32) for own in ((), (3,), (4,)))
-
-    def shape_of(effect: Callable[..., jax.Array], *given: jax.ShapeDtypeStruct) -> tuple[int, ...]:
-        return jax.eval_shape(effect, *given).shape
-
-    assert shape_of(air.ground_effect, four, scalar, scalar) == (*axes, 4)
-    for drone in (P250, GPD):
-        assert shape_of(functools.partial(air.drag, drone), four, vector, four) == (*axes, 3)
-    assert shape_of(air.downwash_of_pairs, vector) == axes
-    assert shape_of(lambda gust, height: air.gust(Wind(), gust, KEY, height, 0.02), vector, scalar) == (*axes, 3)
-    assert shape_of(functools.partial(air.battery_strength, Battery(), P250), scalar, scalar) == axes
 
 
 def test_the_modes_are_those_of_gym_pybullet_drones() -> None:

@@ -9,9 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
-import embodied
 from embodied.robot.rotors import GRAVITY
 from tasks.swarm.control.levels import LEVELS, Level
 from tasks.swarm.dynamics.aerodynamics import Effect
@@ -105,10 +103,3 @@ def test_modes_of_gym_pybullet_drones_are_its_drone_and_its_effects() -> None:
     task = Formation(FormationConfig(agents=2, mode="PYB_GND_DRAG_DW"))
     assert task.drone == CRAZYFLIES[Preset.GPD]
     assert task.physics.effects == {Effect.GROUND, Effect.DRAG, Effect.DOWNWASH}
-
-
-@pytest.mark.slow
-def test_modes_of_gym_pybullet_drones_fly() -> None:
-    env = embodied.make("swarm/formation", 2, "rigid", config=FormationConfig(agents=2, mode="PYB_GND_DRAG_DW"))
-    env.reset()
-    assert not bool(env.step(torch.zeros(env.action_shape)).done.any())

@@ -9,14 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
-import embodied
 from embodied.core.entity_rows import COLUMNS, WIDTH
 from embodied.core.episode import flatten_observation
 from embodied.core.facets import Team
 from embodied.core.world import World
-from embodied.env.env import Env
 from embodied.errors import EmbodiedError
 from tasks.swarm.control.levels import Level
 from tasks.swarm.dynamics.drones import still
@@ -30,15 +27,6 @@ EVEN: dict[str, Any] = {"thrust_spread": 0.0, "mass_spread": 0.0, "effects": ()}
 
 PLAIN = Tag()
 TAG = compiled(PLAIN, "collided")
-
-
-@pytest.fixture(scope="module")
-def env() -> Env:
-    """Games that last twenty control steps."""
-    made = embodied.make("swarm/tag", 4, "rigid", **EVEN, episode_steps=20)
-    made.reset(seed=0)
-    made.step(torch.zeros(made.action_shape))
-    return made
 
 
 def at(task: Tag, *places: tuple[float, float, float]) -> tuple[World, Any]:
@@ -120,23 +108,6 @@ def test_drones_see_sides() -> None:
     assert rows.shape[2] == 3 + 2
 
 
-@pytest.mark.slow
-def test_returns_are_reported_of_each_side(env: Env) -> None:
-    """By default `tests/tasks/locomotion/test_sumo.py` shows it."""
-    env.reset(seed=1)
-    env.statistics()
-    total = torch.zeros(4, 4)
-    for _ in range(env.max_episode_steps - 1):
-        total += env.step(torch.zeros(env.action_shape)).reward
-    step = env.step(torch.zeros(env.action_shape))
-    total += step.reward
-    assert step.done.all()
-    found = env.statistics()
-    assert found["return/predators"] == pytest.approx(float(total[:, PREDATORS].mean()), rel=1e-3)
-    assert found["return/prey"] == pytest.approx(float(total[:, PREY].mean()), rel=1e-3)
-    torch.testing.assert_close(step.info["return/prey"], total[:, PREY], rtol=1e-3, atol=1e-3)
-
-
 def test_an_exported_policy_may_drive_either_side() -> None:
     task, team = TAG, TAG.team
     assert team is not None
@@ -153,21 +124,6 @@ def test_scripted_predators_hold_a_prey_that_stays() -> None:
     """Of drones that do at once as they are told."""
     _, metrics = obeyed(Tag(TagConfig(**EVEN)), 400, scripted=True, idle=(PREY,))
     assert metrics["caught"][300:].mean() > 0.95
-
-
-@pytest.mark.slow
-def test_scripted_predators_hold_a_prey_that_stays_in_flight() -> None:
-    env = embodied.make("swarm/tag", 4, "rigid", **EVEN)
-    expert = jax.jit(jax.vmap(env.task.expert))
-    obs = env.reset(seed=0)
-    held = []
-    for _ in range(400):
-        action = torch.from_numpy(np.array(expert({"policy": obs["policy"].numpy()}, env.task_state)))
-        action[:, PREY] = 0.0
-        step = env.step(action)
-        obs = step.obs
-        held.append(step.success)
-    assert torch.stack(held[300:]).float().mean() > 0.95
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Drawer, window, faucet, dial and lever: what travel solves them, and that they stay in their rails and as left."""
+"""Doors, locks, handles, drawers, windows and what is turned: what positions solve them, how they stay and swing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,96 @@ import numpy as np
 import pytest
 
 from tasks.manipulation.articulated import drawers, windows
-from tests.kit.tabletop import begun, idle, judged, tabletop
+from tasks.manipulation.articulated.doors import OPENED
+from tasks.manipulation.articulated.handles import BAR_RADIUS, PIVOT, TRAVEL
+from tests.kit.tabletop import CORNERS, begun, idle, judged, tabletop
+
+PRESSED = [0.0, -0.04, -0.076, -0.078, -0.097, -0.116], [-0.118, -TRAVEL]
+
+
+@pytest.mark.parametrize(
+    ("name", "joint", "position"),
+    [
+        ("door-lock", "lever", 0.3),
+        ("door-lock", "lever", 0.8),
+        ("handle-pull", "handle", -0.03),
+        ("handle-pull", "handle", -0.07),
+    ],
+)
+def test_a_lever_or_a_handle_stays_where_it_is_left(name: str, joint: str, position: float) -> None:
+    for corner in CORNERS:
+        data = begun(name, corner, **{joint: position}).data
+        assert min(data.contact.dist, default=0.0) > -2e-3
+        idle(data, 1.0)
+        assert data.joint(joint).qpos[0] == pytest.approx(position, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "joint", "way", "beyond"),
+    [
+        ("door-open", "hinge", [0.0, -0.7, -1.37, -1.39, -1.57, -1.8], [-1.84, OPENED]),
+        ("door-close", "hinge", [-1.57, -0.8, -0.26, -0.15, 0.0], []),
+        ("door-lock", "lever", [0.0, 0.6, 1.18, 1.21, 1.57, 1.7], []),
+        ("door-unlock", "lever", [1.57, 0.8, 0.39, 0.36, 0.0, -0.1], []),
+        ("handle-press", "handle", *PRESSED),
+        ("handle-press-side", "handle", *PRESSED),
+        ("handle-pull", "handle", [-0.1, -0.07, -0.043, -0.041, 0.0], []),
+        ("handle-pull-side", "handle", [-0.1, -0.07, -0.044, -0.043, 0.0], []),
+    ],
+)
+def test_what_positions_solve(name: str, joint: str, way: list[float], beyond: list[float]) -> None:
+    """On the way to success the stage rises steadily to 1, which it reaches only with it."""
+    found = judged(begun(name, 0), {joint: [*way, *beyond]})
+    assert found.success.tolist() == [False] * 3 + [True] * (len(way) - 3) + [False] * len(beyond)
+    shares = found.last
+    assert shares[0] < 0.05
+    assert (np.diff(shares[:4]) > 0).all()
+    assert shares[2] < 1.0
+    assert shares[3 : len(way)].tolist() == [1.0] * (len(way) - 3)
+
+
+def test_the_leaf_swings_free_of_its_frame() -> None:
+    """To a right angle; they would pass through each other, as fixtures do not collide with themselves."""
+    task, _, data = begun("door-open", 0)
+    model = task.model
+    frame, leaf = (np.flatnonzero(model.geom_bodyid == model.body(name).id) for name in ("door", "leaf"))
+    for angle in np.linspace(-np.pi / 2, 0.0, 25):
+        data.joint("hinge").qpos = angle
+        mujoco.mj_forward(model, data)
+        assert min(mujoco.mj_geomDistance(model, data, a, b, 1.0, None) for a in frame for b in leaf) > -2e-3
+
+
+@pytest.mark.parametrize("name", ["door-lock", "door-unlock"])
+def test_the_levers_grip_is_beyond_the_hands_reach_to_the_door(name: str) -> None:
+    """With a finger at the grip's middle, the hand's body passes before lever and door, however the lever stands."""
+    task, _, data = begun(name, 0)
+    model = task.model
+    half = model.geom("hand_collision").size[1]
+    tip = data.sensor("grip_pos").data[1] - (data.sensor("left_pad_pos").data[1] - data.sensor("tcp_pos").data[1])
+    lever = np.flatnonzero(
+        (model.geom_bodyid == model.body("lever").id) & (model.geom_type == mujoco.mjtGeom.mjGEOM_BOX)
+    )
+    nearest = min(data.geom_xpos[g][1] - model.geom_size[g][1] for g in lever)
+    assert tip + half < nearest
+
+
+def test_the_handle_never_reaches_the_table() -> None:
+    assert PIVOT[2] - TRAVEL - BAR_RADIUS > 0.0
+
+
+@pytest.mark.parametrize("what", ["press", "pull"])
+def test_the_tower_at_the_side_is_the_same_turned(what: str) -> None:
+    """What is at (x, y) from the tower's middle there is at (-y, x) here."""
+    places = []
+    for name in (f"handle-{what}", f"handle-{what}-side"):
+        task, _, data = begun(name, 0)
+        model = task.model
+        own = np.flatnonzero(np.isin(model.geom_bodyid, [model.body(body).id for body in ("stand", "handle")]))
+        places.append(data.geom_xpos[own] - data.mocap_pos[0])
+    np.testing.assert_allclose(places[1], places[0][:, [1, 0, 2]] * [-1, 1, 1], atol=1e-6)
+    assert np.abs(places[0][:, 1]).max() > 0.1
+    assert np.ptp(places[0], 0)[1] > np.ptp(places[0], 0)[0]
+
 
 UPRIGHT = -math.pi / 2
 
