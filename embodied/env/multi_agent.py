@@ -51,7 +51,6 @@ class AgentsEnv:
         self.action_size, self.max_episode_steps, self.device = env.action_size, env.max_episode_steps, env.device
 
     def mirror(self) -> Mirror:
-        """Mirror of each agent, that of the environment."""
         return self.env.mirror()
 
     def reset(self) -> dict[str, Tensor]:
