@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class AgentsEnv(Around):
     """A `VecEnv` of worlds x agents rows, world by world, over an `Env` of worlds with agents.
 
-    Its mirror is the environment's; its statistics are means over worlds, those of rewards and metrics also over agents.
+    Its mirror is the environment's; its statistics are means over worlds, of rewards and metrics also over agents.
     """
 
     env: Env
