@@ -62,7 +62,6 @@ class RslRlVecEnv(VecEnv):
         return self._observation, self.view.reward(step), step.done.to(torch.int64), extras
 
     def close(self) -> None:
-        """Close the environments."""
         self.env.close()
 
     def _shown(self, observation: Any) -> TensorDict:

@@ -92,7 +92,6 @@ class SkrlEnv(Wrapper):
         del args, kwargs
 
     def close(self) -> None:
-        """Close the environments."""
         self._env.close()
 
     def _box(self, group: str) -> Box:

@@ -68,7 +68,6 @@ class SB3VecEnv(VecEnv):
         return observation, reward, done, rows
 
     def close(self) -> None:
-        """Close the environments."""
         self.vector.close()
 
     def get_images(self) -> Sequence[np.ndarray | None]:

@@ -94,6 +94,5 @@ class TorchRLEnv(EnvBase):
         self._seed = None if seed is None else seed % SEEDS
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the environments."""
         self.env.close()
         super().close(raise_if_closed=raise_if_closed)

@@ -76,7 +76,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def shown(value: Any) -> str:
-    """A value for the table."""
     return cli.number(value) if isinstance(value, float) else str(value)
 
 

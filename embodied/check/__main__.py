@@ -65,7 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def document(name: str, engine: str, results: list[Result], wrong: bool) -> dict[str, Any]:
-    """The results for a program."""
     rows = [
         {
             "check": result.check.name,

@@ -37,9 +37,7 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
     program = f"python -m {command if '.' in command else f'embodied.{command}'}"
     given = dataclasses.MISSING if default is None else default
     flags = flags_of(kind, given)
-    if asks_for_help(words):
-        print(help_text(program, kind, flags, groups_of(kind, given), everything=ALL in words))
-        raise SystemExit(0)
+    _answer_help(words, program, kind, flags, given)
     if unknown := unknown_flags(words, flags):
         raise _unknown(unknown[0], meant(unknown[0], flags), program)
     named: dict[str, Any] = {} if default is None else {"default": default}
@@ -53,9 +51,6 @@ def answer_early(kind: type[S], words: Sequence[str], command: str, default: S, 
 
     Args:
         kind: As of `parse`, with a config that has no fields in place of the one to be loaded.
-        words: The command line.
-        command: As of `parse`.
-        default: As of `parse`.
         later: What the flags of the config that is not loaded begin with, before a full stop: `--config`.
 
     Raises:
@@ -64,9 +59,7 @@ def answer_early(kind: type[S], words: Sequence[str], command: str, default: S, 
     program, flags = f"python -m embodied.{command}", flags_of(kind, default)
     if ALL in words:
         return
-    if asks_for_help(words):
-        print(help_text(program, kind, flags, groups_of(kind, default), everything=False))
-        raise SystemExit(0)
+    _answer_help(words, program, kind, flags, default)
     unknown = [word for word in unknown_flags(words, flags) if not word.startswith(f"{later}.")]
     if not unknown:
         _parsed(kind, list(words), program, flags, default=default, return_unknown_args=True)
@@ -82,10 +75,17 @@ def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[
     """
     words, program = list(arguments), f"python -m embodied.{command}"
     flags = flags_of(kind)
-    if asks_for_help(words):
-        print(help_text(program, kind, flags, groups_of(kind), everything=ALL in words))
-        raise SystemExit(0)
+    _answer_help(words, program, kind, flags)
     return _parsed(kind, words, program, flags, return_unknown_args=True)
+
+
+def _answer_help(
+    words: Sequence[str], program: str, kind: type[Any], flags: Sequence[Flag], default: Any = dataclasses.MISSING
+) -> None:
+    """Print help where that is requested, and leave the process."""
+    if asks_for_help(words):
+        print(help_text(program, kind, flags, groups_of(kind, default), everything=ALL in words))
+        raise SystemExit(0)
 
 
 def _unknown(word: str, guesses: Sequence[str], program: str) -> EmbodiedError:

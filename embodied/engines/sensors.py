@@ -226,13 +226,11 @@ class _Mounts:
 
     @classmethod
     def of(cls, model: mujoco.MjModel, ids: np.ndarray) -> _Mounts:
-        """The mounts of the sensors `ids`."""
         rows = [_mount(model, O(int(model.sensor_objtype[i])), int(model.sensor_objid[i])) for i in ids]
         body, inertial, pos, quat = zip(*rows, strict=True)
         return cls(np.array(body), np.array(inertial)[:, None], np.array(pos), np.array(quat))
 
     def frames(self, xp: Any, bodies: Bodies) -> Frames:
-        """The sensors' frames."""
         pos = xp.where(self.inertial, bodies.ipos[..., self.body, :], self.pos)
         quat = xp.where(self.inertial, bodies.iquat[..., self.body, :], self.quat)
         carrier, angvel = bodies.quat[..., self.body, :], bodies.angvel[..., self.body, :]

@@ -9,13 +9,13 @@ see and value what all agents do (`policies.multi_agent`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from embodied.core.facets import Team
-from embodied.env.vec_env import ObservationSpec, PolicyFunction, StepData
+from embodied.env.vec_env import Around, ObservationSpec, PolicyFunction, StepData
 from embodied.errors import EmbodiedError
 from embodied.math.symmetry import Mirror
 
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from embodied.env.step import Step
 
 
-class AgentsEnv:
-    """A `VecEnv` of worlds x agents rows, world by world, over an `Env` of worlds with agents."""
+class AgentsEnv(Around):
+    """A `VecEnv` of worlds x agents rows, world by world, over an `Env` of worlds with agents.
 
-    team_size = 1
+    Its mirror is the environment's; its statistics are means over worlds, of rewards and metrics also over agents.
+    """
+
+    env: Env
 
     def __init__(self, env: Env) -> None:
         """Take an environment, which goes on belonging to the caller.
@@ -50,15 +53,8 @@ class AgentsEnv:
         }
         self.action_size, self.max_episode_steps, self.device = env.action_size, env.max_episode_steps, env.device
 
-    def mirror(self) -> Mirror:
-        """Mirror of each agent, that of the environment."""
-        return self.env.mirror()
-
     def reset(self) -> dict[str, Tensor]:
         return self._rows(self.env.reset())
-
-    def spread_episode_lengths(self) -> None:
-        self.env.spread_episode_lengths()
 
     def step(self, action: Tensor, /) -> StepData:
         step = self.env.step(action.unflatten(0, (self.env.num_envs, self.agents)))
@@ -74,23 +70,6 @@ class AgentsEnv:
             success=self._each(step.success),
             final_obs=self._rows(step.final_obs),
         )
-
-    @property
-    def roll_out(self) -> None:
-        """Every step is a call."""
-
-    def statistics(self) -> dict[str, float]:
-        """Means over worlds; of rewards and metrics also over agents."""
-        return self.env.statistics()
-
-    def state(self) -> dict[str, Any]:
-        return self.env.state()
-
-    def load_state(self, state: Mapping[str, Any], /) -> None:
-        self.env.load_state(state)
-
-    def close(self) -> None:
-        self.env.close()
 
     def acting(self, policy: PolicyFunction) -> PolicyFunction:
         """A policy of the worlds, which may know what no single agent sees, as one of these rows."""

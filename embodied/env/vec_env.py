@@ -188,6 +188,35 @@ class VecEnv(Protocol):
         ...
 
 
+class Around:
+    """Parts of a `VecEnv` that shows an `Env` otherwise, and leaves these to it: it has no state of its own."""
+
+    env: Any
+    team_size: int = 1
+
+    @property
+    def roll_out(self) -> None:
+        """Every step is a call."""
+
+    def mirror(self) -> Mirror:
+        return self.env.mirror()
+
+    def spread_episode_lengths(self) -> None:
+        self.env.spread_episode_lengths()
+
+    def statistics(self) -> dict[str, float]:
+        return self.env.statistics()
+
+    def state(self) -> dict[str, Any]:
+        return self.env.state()
+
+    def load_state(self, state: Mapping[str, Any], /) -> None:
+        self.env.load_state(state)
+
+    def close(self) -> None:
+        self.env.close()
+
+
 class SeededVecEnv(VecEnv, Protocol):
     """A `VecEnv` whose episodes can be begun from a seed, in groups that begin alike: `embodied.Env` is one."""
 

@@ -195,7 +195,6 @@ def standings(
 
 
 def points(rating: Interval) -> str:
-    """A rating and its interval."""
     return f"{rating.value:+.0f} ({rating.low:+.0f} to {rating.high:+.0f})"
 
 

@@ -78,14 +78,12 @@ def report(robot: Robot) -> None:
 
 
 def joint_table(robot: Robot) -> cli.Table:
-    """A row for each joint."""
     title = f"{len(robot.joints)} joints, in the order of actions (rad, N m; slides m, N)"
     headings = ("joint", "range", "home", "drive", "effort", "kp", "kv")
     return cli.Table(title, tuple(map(cells, robot.joints)), headings, right=(1, 2, 4, 5, 6))
 
 
 def rotor_table(airframe: Airframe) -> cli.Table:
-    """A row for each rotor."""
     title = (
         f"{len(airframe.rotors)} rotors, in the order of actions; they lift {airframe.thrust_to_weight:.2f} weights "
         "(place from the centre of mass, m; axis of the thrust; largest thrust, N; torque per thrust, m; lag, s)"

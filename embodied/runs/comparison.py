@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from embodied.env.registry import join_content
 from embodied.errors import RunError, UnknownNameError, listing
 from embodied.evaluation.aggregate import Aggregate, Interval, aggregate
 from embodied.evaluation.learning_curves import BINS, Across, Points, Records, chosen, curve
+from embodied.storage.metrics import is_number
 from embodied.storage.runs import Run
 
 FIRST = ("success", "success_any", "return")
@@ -49,7 +50,7 @@ class Training:
             found = self.over_seeds(measure)
             return None if found is None else found.mean
         result = first.result
-        if not _is_number(result.get(measure)):
+        if not is_number(result.get(measure)):
             return None
         low, high = (result.get(f"{measure}_{end}", math.nan) for end in ("low", "high"))
         return Interval(result[measure], low, high)
@@ -59,7 +60,7 @@ class Training:
         results = [result for run in self.runs if (result := run.result)]
         of_tasks = [[row for row in result.get("results", [result]) if not row.get("held_out")] for result in results]
         if not all(measure in row for rows in of_tasks for row in rows):  # what a suite has for the whole alone
-            of_tasks = [[result] for result in results if _is_number(result.get(measure))]
+            of_tasks = [[result] for result in results if is_number(result.get(measure))]
         scores = [[row[measure] for row in rows] for rows in of_tasks]
         return aggregate(scores) if scores else None
 
@@ -99,7 +100,7 @@ class Comparison:
         found: dict[str, None] = {}
         for training in self.trainings:
             for run in training.runs:
-                found |= dict.fromkeys(name for name, value in run.result.items() if _is_number(value))
+                found |= dict.fromkeys(name for name, value in run.result.items() if is_number(value))
         bounds = {f"{name}_{end}" for name in found for end in ("low", "high")}
         own = [name for name in found if name not in (*FIRST, *LAST, *NO_FIGURES, *bounds)]
         return [name for name in (*FIRST, *own, *LAST) if name in found]
@@ -185,7 +186,7 @@ def _meant(word: str, root: Path) -> list[Run]:
 
 def _by_seed(run: Run) -> tuple[float, str]:
     seed = run.config.get("seed")
-    return (float(seed) if _is_number(seed) else math.inf, str(run.path))
+    return (float(seed) if is_number(seed) else math.inf, str(run.path))
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:
@@ -194,7 +195,3 @@ def flat(value: Any, name: str = "") -> dict[str, str]:
         parts = (flat(item, f"{name}.{key}" if name else str(key)) for key, item in value.items())
         return {inner: text for part in parts for inner, text in part.items()}
     return {name: f"{value:g}" if isinstance(value, float) else str(value)}
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

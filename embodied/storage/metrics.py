@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeGuard
 
 from embodied.errors import RunError, listing, reason
 from embodied.storage.files import read_file, write_atomic
@@ -175,6 +175,6 @@ def _end_line(path: Path) -> None:
                 file.write(b"\n")
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a JSON value is one that `Metrics.log` may have written."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -36,7 +36,6 @@ class ContactReader:
         self._data = mujoco.MjData(self._model)
 
     def read(self, index: int) -> Contacts:
-        """The contacts of environment `index`."""
         engine = self.env.engine
         if isinstance(engine, MujocoEngine):
             return contacts_of(*engine.data(index), forces=True)

@@ -272,7 +272,6 @@ class Panel:
 
     @property
     def watched(self) -> int:
-        """The environment that is watched."""
         return int(self.index.value) if self.index.visible else 0
 
     def remember(self, seconds: float, terms: Mapping[str, float], command: np.ndarray, measured: np.ndarray) -> None:

@@ -138,7 +138,6 @@ class Playback:
         return command[index], measured[index]
 
     def readings(self, index: int, contacts: Contacts | None, notes: list[str]) -> Readings:
-        """Readings of environment `index`."""
         dt = self.env.control_dt
         command, measured = self.command(index)
         step, said = self._step, ("length", "success_any", "diverged", "return")
@@ -162,7 +161,6 @@ class Playback:
         return self._scene_reader.read()
 
     def contacts(self, index: int) -> Contacts:
-        """Contacts of environment `index`."""
         return self._contact_reader.read(index)
 
     def pictures(self, index: int) -> dict[str, np.ndarray]:

@@ -30,10 +30,9 @@ from embodied.core.task import Task, TaskWrapper
 from embodied.core.world import ResetState, StateT, World
 from embodied.env.env import Env
 from embodied.env.step import Step
-from embodied.env.vec_env import CRITIC, POLICY, ObservationSpec, StepData
+from embodied.env.vec_env import CRITIC, POLICY, Around, ObservationSpec, StepData
 from embodied.errors import EmbodiedError, whole_number
 from embodied.math.rewards import weigh
-from embodied.math.symmetry import Mirror
 
 TERMS = ("previous_action", "previous_reward", "episode_begins")
 """Observed terms that a trial adds to the groups `policy` and `critic`."""
@@ -197,15 +196,16 @@ def _trials(task: Task[Any]) -> Trials | None:
     return task if isinstance(task, Trials) else None
 
 
-class TrialEnv:
+class TrialEnv(Around):
     """A `VecEnv` whose episodes are the trials of an `Env`: the ends of episodes within them are no ends.
 
-    It has no state of its own. Hiding those ends is all that PPO and a recurrent policy's hidden state need.
+    Hiding those ends is all that PPO and a recurrent policy's hidden state need. Its mirror is that of the environment,
+    which lacks the terms that a trial adds.
     """
 
+    env: Env
     agents = None
     """There is one robot in each environment."""
-    team_size = 1
 
     def __init__(self, env: Env) -> None:
         """Take an environment, which goes on belonging to the caller.
@@ -227,10 +227,6 @@ class TrialEnv:
     def episode_length(self) -> Tensor:
         """(N,) int32, control steps taken so far in the running trials."""
         return _tensor(trial_state(self.env).steps).to(self.device)
-
-    def mirror(self) -> Mirror:
-        """As of the environment, which lacks the terms that a trial adds."""
-        return self.env.mirror()
 
     def reset(self) -> Mapping[str, Tensor]:
         return self.env.reset()
@@ -257,10 +253,6 @@ class TrialEnv:
             final_obs=step.final_obs,
         )
 
-    @property
-    def roll_out(self) -> None:
-        """Every step is a call."""
-
     def statistics(self) -> dict[str, float]:
         """Means over episodes, and `success/episode_1` and so on: at the last step, by number in the trial."""
         successes, counts = self._counts.tolist()
@@ -268,15 +260,6 @@ class TrialEnv:
         numbered = enumerate(zip(successes, counts, strict=True), 1)
         each = {f"success/episode_{number}": solved / count for number, (solved, count) in numbered if count}
         return self.env.statistics() | each
-
-    def state(self) -> dict[str, Any]:
-        return self.env.state()
-
-    def load_state(self, state: Mapping[str, Any], /) -> None:
-        self.env.load_state(state)
-
-    def close(self) -> None:
-        self.env.close()
 
     def _count(self, step: Step) -> None:
         if not bool(step.done.any()):

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from embodied.errors import ModelError, listing
+from embodied.robot.files.xml import jointed, reached
 
 LEAST_MASS = 1e-3  # kg, of what a joint moves and has less
 LEAST_INERTIA = 1e-6  # kg m^2, likewise
@@ -63,26 +64,13 @@ def has_masses(root: ElementTree.Element) -> bool:
 
 def _moving(root: ElementTree.Element) -> dict[str, set[str]]:
     """Links that a joint moves against their parent -> names of all that is fixed to them, themselves included."""
-    joints = [
-        (joint.get("type"), parent.get("link", ""), child.get("link", ""))
-        for joint in root.findall("joint")
-        if (parent := joint.find("parent")) is not None and (child := joint.find("child")) is not None
-    ]
+    joints = jointed(root)
     names = {link.get("name", "") for link in root.findall("link")}
     fixed: dict[str, list[str]] = {}
     for kind, parent, child in joints:
         if kind == "fixed":
             fixed.setdefault(parent, []).append(child)
-    return {child: _reached(child, fixed) for kind, _, child in joints if kind != "fixed" and child in names}
-
-
-def _reached(name: str, fixed: dict[str, list[str]]) -> set[str]:
-    found, waiting = {name}, [name]
-    while waiting:
-        new = [child for child in fixed.get(waiting.pop(), ()) if child not in found]
-        found.update(new)
-        waiting += new
-    return found
+    return {child: reached(child, fixed) for kind, _, child in joints if kind != "fixed" and child in names}
 
 
 def _make_ball(link: ElementTree.Element, mass: float) -> None:

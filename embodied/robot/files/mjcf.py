@@ -67,7 +67,6 @@ def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:
 
 
 def _joints_of(body: mujoco.MjsBody) -> list[mujoco.MjsJoint]:
-    """All joints of a body and of its descendants."""
     return [*body.joints, *body.find_all(mujoco.mjtObj.mjOBJ_JOINT)]
 
 

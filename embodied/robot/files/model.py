@@ -146,7 +146,6 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
 
 
 def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> Path:
-    """The file of a mesh."""
     name = mesh.get("filename", "")
     which = f"{path}: the collision mesh {name!r} of link {link.get('name')!r}"
     if (suffix := Path(name).suffix.lower()) and suffix not in SUFFIXES:

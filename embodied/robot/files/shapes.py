@@ -6,6 +6,7 @@ import copy
 from xml.etree import ElementTree
 
 from embodied.errors import listing
+from embodied.robot.files.xml import jointed, reached
 
 NAMED = 6  # links in a line
 SOLIDS = ("box", "sphere", "cylinder", "capsule")
@@ -27,16 +28,12 @@ def collide_with_visuals(root: ElementTree.Element) -> list[str]:
     """
     links = {link.get("name", ""): link for link in root.findall("link")}
     children: dict[str, list[str]] = {}
-    moved = set()
-    for joint in root.findall("joint"):
-        parent, child = joint.find("parent"), joint.find("child")
-        if parent is not None and child is not None:
-            children.setdefault(parent.get("link", ""), []).append(child.get("link", ""))
-            if joint.get("type") != "fixed":
-                moved.add(child.get("link", ""))
+    for _, parent, child in jointed(root):
+        children.setdefault(parent, []).append(child)
+    moved = {child for kind, _, child in jointed(root) if kind != "fixed"}
     fixes = []
     for name in sorted(moved & set(links)):
-        below = _below(name, children)
+        below = reached(name, children)
         parts = [links[part] for part in below if part in links]
         if below & moved != {name} or any(part.find("collision") is not None for part in parts):
             continue
@@ -48,16 +45,6 @@ def collide_with_visuals(root: ElementTree.Element) -> list[str]:
                 fixes.append(part.get("name", ""))
     names = listing(dict.fromkeys(fixes), NAMED)
     return [f"no shapes that collide at the ends of limbs: those for the eye do ({names})"] if fixes else []
-
-
-def _below(name: str, children: dict[str, list[str]]) -> set[str]:
-    """Names of a link and of all its descendants."""
-    found, waiting = {name}, [name]
-    while waiting:
-        new = [child for child in children.get(waiting.pop(), ()) if child not in found]
-        found.update(new)
-        waiting += new
-    return found
 
 
 def _is_zero(text: str) -> bool:

@@ -42,3 +42,22 @@ def parse(name: Path | str, text: bytes) -> ElementTree.Element:
         raise ModelError(f"{name} is no XML: {error}") from None
     except RecursionError:
         raise ModelError(f"{name}: elements within elements, too deep to read") from None
+
+
+def jointed(root: ElementTree.Element) -> list[tuple[str | None, str, str]]:
+    """Type, parent and child of a URDF's joints, of those that have both."""
+    return [
+        (joint.get("type"), parent.get("link", ""), child.get("link", ""))
+        for joint in root.findall("joint")
+        if (parent := joint.find("parent")) is not None and (child := joint.find("child")) is not None
+    ]
+
+
+def reached(name: str, children: dict[str, list[str]]) -> set[str]:
+    """Names of a link and of all its descendants."""
+    found, waiting = {name}, [name]
+    while waiting:
+        new = [child for child in children.get(waiting.pop(), ()) if child not in found]
+        found.update(new)
+        waiting += new
+    return found

@@ -157,7 +157,6 @@ def _has_servos(robot: Robot) -> bool:
 
 
 def _as_it_is(robot: Robot, feet: tuple[str, ...]) -> LeggedModel:
-    """The file as it is."""
     data = posed(robot.model, robot.model.key("home").qpos)
     places = np.array([data.site(foot).xpos for foot in feet])
     soles = [lowest_point(data, robot.model, (int(robot.model.body(foot).id),))[0] for foot in robot.feet]

@@ -1,14 +1,11 @@
 """`BraxEnv` with Brax's own wrappers and training."""
 
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from brax.training.agents.ppo import networks as ppo_networks
-from brax.training.agents.ppo import train as ppo
 
 from embodied.adapters.brax import BraxEnv, wrap
 from embodied.errors import EmbodiedError, UnknownNameError
@@ -69,32 +66,6 @@ def test_episodes_begin_afresh(life: Any) -> None:
     assert not any(np.allclose(seen[time, which], first[which], atol=1e-3) for time, which in np.argwhere(done))
 
 
-@pytest.mark.slow
-def test_brax_trains_on_it(env: BraxEnv) -> None:
-    """Its PPO runs, sums of `success` are rates, and the policy it returns acts."""
-    told = []
-    make_policy, parameters, _ = ppo.train(
-        env,
-        num_timesteps=1024,
-        episode_length=env.episode_length,
-        wrap_env_fn=wrap,  # pyright: ignore[reportArgumentType] - takes what Brax gives it, by name
-        num_envs=16,
-        num_eval_envs=8,
-        num_evals=2,
-        unroll_length=8,
-        batch_size=16,
-        num_minibatches=2,
-        network_factory=functools.partial(
-            ppo_networks.make_ppo_networks, policy_hidden_layer_sizes=(8,), value_hidden_layer_sizes=(8,)
-        ),
-        progress_fn=lambda steps, metrics: told.append(metrics),
-    )
-    assert 0.0 <= told[-1]["eval/episode_success"] <= 1.0
-    assert np.isfinite(told[-1]["eval/episode_reward"])
-    action, _ = make_policy(parameters, deterministic=True)(jnp.zeros(env.observation_size), jax.random.PRNGKey(0))
-    assert action.shape == (env.action_size,)
-
-
 def test_several_groups_are_a_dictionary_and_one_agent_is_no_axis() -> None:
     env = BraxEnv("swarm/hover", group=("policy", "critic"))
     assert env.observation_size == {"policy": (16,), "critic": (23,)}
@@ -117,10 +88,15 @@ def test_refusals_are_one_line(env: BraxEnv) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_runs() -> None:
-    """docs/adapters.md, with fewer environments."""
+def test_brax_trains_on_it_as_the_page_says() -> None:
+    """docs/adapters.md, with fewer environments: its PPO runs, sums of `success` are rates, and its policy acts."""
     (block,) = (block for block in blocks_of(ROOT / "docs" / "adapters.md") if "adapters.brax import" in block.text)
     code = block.text.replace("2_000_000", "512").replace(
         "num_envs=1024, batch_size=256", "num_envs=16, batch_size=16, num_eval_envs=4, num_minibatches=2"
     )
-    exec(compile(code, block.place, "exec"), {})
+    found: dict[str, Any] = {}
+    exec(compile(code, block.place, "exec"), found)
+    assert 0.0 <= found["metrics"]["eval/episode_success"] <= 1.0
+    assert np.isfinite(found["metrics"]["eval/episode_reward"])
+    env, act = found["env"], found["make_policy"](found["parameters"], deterministic=True)
+    assert act(jnp.zeros(env.observation_size), jax.random.PRNGKey(0))[0].shape == (env.action_size,)

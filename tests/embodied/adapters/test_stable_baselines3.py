@@ -96,24 +96,6 @@ def test_its_ppo_learns_from_our_episodes(model):
     assert len(model.ep_info_buffer) == len(model.ep_success_buffer) >= NUM_ENVS
 
 
-@pytest.mark.slow
-def test_ppo_trains_on_hover_and_flies_better():
-    """The returns it is told of rise; without training they stay near -26."""
-    env = SB3VecEnv(make("swarm/hover", num_envs=64, engine="rigid", seed=1))
-    model = PPO("MlpPolicy", env, n_steps=32, batch_size=512, learning_rate=1e-3, seed=0, device="cpu")
-
-    def train(updates: int) -> float:
-        """Mean return of the last hundred episodes."""
-        model.learn(updates * 64 * 32, reset_num_timesteps=False)
-        assert model.ep_info_buffer is not None
-        assert model.ep_success_buffer is not None
-        assert len(model.ep_info_buffer) == len(model.ep_success_buffer) == 100
-        return float(np.mean([episode["r"] for episode in model.ep_info_buffer]))
-
-    early, late = train(6), train(16)
-    assert late > early + 5, (early, late)
-
-
 def test_stable_baselines_evaluation_believes_our_episodes(core, model):
     env = SB3VecEnv(core)
     with warnings.catch_warnings():

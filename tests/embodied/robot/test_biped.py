@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import mujoco
 import numpy as np
@@ -44,9 +44,8 @@ def test_every_joint_has_the_role_that_its_name_says(robot: Robot) -> None:
         assert role is expected[joint.name.removeprefix("left_").removeprefix("right_")], joint.name
 
 
-def test_quadrupeds_bend_their_knees_and_have_no_ankles(tmp_path: Path) -> None:
-    (tmp_path / "q.urdf").write_text(quadruped())
-    assert set(roles(Robot.load(tmp_path / "q.urdf"))) == {Role.HIP, Role.KNEE}
+def test_quadrupeds_bend_their_knees_and_have_no_ankles(load: Callable[..., Robot]) -> None:
+    assert set(roles(load(quadruped()))) == {Role.HIP, Role.KNEE}
 
 
 def test_the_home_pose_is_in_balance(robot: Robot, prepared: LeggedModel) -> None:
@@ -84,10 +83,6 @@ def test_ankles_are_too_soft_to_stand_on_alone(robot: Robot, prepared: LeggedMod
         assert stiffness == pytest.approx(min(joint.servo.kp, most) if soft else joint.servo.kp, rel=1e-4)
 
 
-def test_a_biped_too_weak_to_stand_names_the_joint(tmp_path: Path) -> None:
-    (tmp_path / "b.urdf").write_text(biped())
-    (tmp_path / "robot.toml").write_text('effort = { "*knee" = 2 }')
-    with pytest.raises(
-        EmbodiedError, match=r"to stand, left_knee must give all of its 2 N m or more; say another home"
-    ):
-        legged_model(Robot.load(tmp_path / "b.urdf"))
+def test_a_biped_too_weak_to_stand_names_the_joint(load: Callable[..., Robot]) -> None:
+    with pytest.raises(EmbodiedError, match="to stand, left_knee must give all of its 2 N m or more; say another home"):
+        legged_model(load(biped(), 'effort = { "*knee" = 2 }'))

@@ -109,27 +109,26 @@ def test_a_file_that_lacks_something_is_rewritten_with_its_servos_and_pose(
     assert model.key("home").qpos[2] == pytest.approx(original.key("home").qpos[2], abs=0.002)
 
 
-def test_a_robot_that_cannot_stand_is_refused_with_what_mends_it(tmp_path: Path) -> None:
-    (tmp_path / "robot.urdf").write_text(quadruped())
-    (tmp_path / NAME).write_text('effort = { "*" = 0.5 }')
-    with pytest.raises(EmbodiedError, match=r"its servos do not hold it up: .*say another home, or larger kp"):
-        legged_model(Robot.load(tmp_path / "robot.urdf"))
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('effort = { "*" = 0.5 }', r"its servos do not hold it up: .*say another home, or larger kp"),
+        ('base = "fixed"\nkind = "legged"', r"its base is fixed, and it cannot walk; say base"),
+    ],
+)
+def test_a_robot_that_cannot_stand_or_is_bolted_down_is_refused_with_what_mends_it(
+    load: Callable[..., Robot], said: str, message: str
+) -> None:
+    with pytest.raises(EmbodiedError, match=message):
+        legged_model(load(quadruped(), said))
 
 
-def test_a_robot_that_is_bolted_down_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "robot.urdf").write_text(quadruped())
-    (tmp_path / NAME).write_text('base = "fixed"\nkind = "legged"')
-    with pytest.raises(EmbodiedError, match=r"its base is fixed, and it cannot walk; say base"):
-        legged_model(Robot.load(tmp_path / "robot.urdf"))
-
-
-def test_pictures_show_shapes_for_the_eye_alone_where_there_are_any(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dressed", [False, True])
+def test_pictures_show_shapes_for_the_eye_alone_where_there_are_any(load: Callable[..., Robot], dressed: bool) -> None:
     """Feet's touch sites, as large as the feet, and shapes that collide stay out of sight."""
-    visual = '<visual><geometry><box size=".5 .3 .1"/></geometry></visual>'
-    for name, text in (("plain", quadruped()), ("dressed", quadruped().replace("<collision>", visual + "<collision>"))):
-        (tmp_path / f"{name}.urdf").write_text(text)
-        model = legged_model(Robot.load(tmp_path / f"{name}.urdf")).spec().compile()
-        solid = model.geom_conaffinity != 0
-        assert (model.geom_group[solid] > 2).all() == (name == "dressed")
-        assert (model.geom_group[~solid] <= 2).all()
-        assert (model.site_group > 2).all()
+    visual = '<visual><geometry><box size=".5 .3 .1"/></geometry></visual>' * dressed
+    model = legged_model(load(quadruped().replace("<collision>", visual + "<collision>"))).spec().compile()
+    solid = model.geom_conaffinity != 0
+    assert (model.geom_group[solid] > 2).all() == dressed
+    assert (model.geom_group[~solid] <= 2).all()
+    assert (model.site_group > 2).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -11,22 +12,17 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import NAME, Description, Kind, Robot
+from embodied.robot import Description, Kind, Robot
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
 from tests.kit.robots import LINK, MESH, arm, joint, quadruped
 
 pytestmark = pytest.mark.timeout(120)
+Load = Callable[..., Robot]
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Path:
-    return tmp_path / "robot.urdf"
-
-
-def test_a_quadruped_stands_on_four_feet_below_its_hips(written: Path) -> None:
-    written.write_text(quadruped())
-    robot = Robot.load(written)
+def test_a_quadruped_stands_on_four_feet_below_its_hips(load: Load) -> None:
+    robot = load(quadruped())
     assert (robot.kind, robot.free, robot.trunk) == (Kind.LEGGED, True, "body")
     assert len(robot.joints) == 8
     assert len(robot.feet) == 4
@@ -44,45 +40,41 @@ def test_a_quadruped_stands_on_four_feet_below_its_hips(written: Path) -> None:
 
 @pytest.mark.usefixtures("any_pose")
 @pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_servos_grow_with_the_motors(written: Path, scale: float) -> None:
-    written.write_text(quadruped())
-    usual = Robot.load(written).joints[0].servo
-    written.write_text(quadruped(effort=str(30 * scale)))
-    other = Robot.load(written).joints[0].servo
+def test_servos_grow_with_the_motors(load: Load, scale: float) -> None:
+    usual = load(quadruped()).joints[0].servo
+    other = load(quadruped(effort=str(30 * scale))).joints[0].servo
     assert other.kp == pytest.approx(scale * usual.kp)
     assert other.kv > usual.kv if scale > 1 else other.kv < usual.kv
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_top_speeds_are_the_files_and_the_descriptions_before(written: Path) -> None:
-    written.write_text(arm(joints=3).replace('velocity="10"', 'velocity="fast"', 1))
-    assert [part.speed for part in Robot.load(written).joints] == [np.inf, 10, 10]
-    stated = Robot.load(written, Description(speed={"j[23]": 4.0}, acceleration={"j1": 7.0}))
+def test_top_speeds_are_the_files_and_the_descriptions_before(load: Load) -> None:
+    text = arm(joints=3).replace('velocity="10"', 'velocity="fast"', 1)
+    assert [part.speed for part in load(text).joints] == [np.inf, 10, 10]
+    stated = load(text, description=Description(speed={"j[23]": 4.0}, acceleration={"j1": 7.0}))
     assert [part.speed for part in stated.joints] == [np.inf, 4, 4]
     assert [part.acceleration for part in stated.joints] == [7, np.inf, np.inf]
     assert stated.description().speed == {"j2": 4.0, "j3": 4.0}
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_an_arm_reaches_with_what_carries_its_fingers(written: Path) -> None:
+def test_an_arm_reaches_with_what_carries_its_fingers(load: Load) -> None:
     fingers = "".join(
         LINK.format(name=f"finger{side}", mass=0.05, shape="")
         + joint(f"f{side}", "link4", f"finger{side}", type="prismatic", low="0", high=".04", axis="0 1 0")
         for side in "ab"
     )
-    written.write_text(arm(fingers))
-    robot = Robot.load(written)
+    robot = load(arm(fingers))
     assert (robot.kind, robot.free, robot.tip) == (Kind.ARM, False, "link4")
     assert [part.slides for part in robot.joints] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_a_mimic_is_no_joint_of_its_own(written: Path) -> None:
+def test_a_mimic_is_no_joint_of_its_own(load: Load) -> None:
     follower = LINK.format(name="b", mass=0.05, shape="") + joint("fb", "link4", "b", type="prismatic").replace(
         "</joint>", '<mimic joint="j1" multiplier="-1"/></joint>'
     )
-    written.write_text(arm(follower))
-    assert "fb" not in [part.name for part in Robot.load(written).joints]
+    assert "fb" not in [part.name for part in load(arm(follower)).joints]
 
 
 @pytest.mark.parametrize(
@@ -160,34 +152,29 @@ def refusal(file: Path) -> str:
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_a_description_goes_before_what_is_derived(written: Path) -> None:
-    written.write_text(quadruped())
-    (written.parent / NAME).write_text('home = { "*_knee" = -1.2 }\neffort = { "*" = 12 }\nkp = { "leg1_hip" = 99 }\n')
-    robot = Robot.load(written)
+def test_a_description_goes_before_what_is_derived(load: Load) -> None:
+    robot = load(quadruped(), 'home = { "*_knee" = -1.2 }\neffort = { "*" = 12 }\nkp = { "leg1_hip" = 99 }\n')
     assert {round(part.home, 6) for part in robot.joints if part.name.endswith("knee")} == {-1.2}
     assert {part.servo.effort for part in robot.joints} == {12.0}
     assert [part.servo.kp for part in robot.joints if part.name == "leg1_hip"] == [99.0]
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_what_write_writes_says_the_same_again(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    written.write_text(quadruped())
-    before = Robot.load(written)
-    assert command.main([str(written), "--write"]) == 0
-    after = Robot.load(written)
+def test_what_write_writes_says_the_same_again(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    before = load(quadruped())
+    assert command.main([str(before.file), "--write"]) == 0
+    after = Robot.load(before.file)
     np.testing.assert_allclose(after.home, before.home, atol=1e-3)
     for old, new in zip(before.joints, after.joints, strict=True):
         assert new.servo.kp == pytest.approx(old.servo.kp, abs=1e-3)
     with pytest.raises(SystemExit, match="2"):
-        command.main([str(written), "--write"])
+        command.main([str(before.file), "--write"])
     assert "exists already" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_another_models_description_is_not_used(written: Path) -> None:
-    written.write_text(quadruped())
-    (written.parent / NAME).write_text('file = "other.urdf"\nkind = "arm"\n')
-    assert Robot.load(written).kind is Kind.LEGGED
+def test_another_models_description_is_not_used(load: Load) -> None:
+    assert load(quadruped(), 'file = "other.urdf"\nkind = "arm"\n').kind is Kind.LEGGED
 
 
 @pytest.mark.usefixtures("any_pose")
@@ -206,11 +193,9 @@ def test_another_models_description_is_not_used(written: Path) -> None:
         ("= 3", r"robot.toml is no TOML"),
     ],
 )
-def test_descriptions_that_lie_are_refused(written: Path, text: str, message: str) -> None:
-    written.write_text(quadruped())
-    (written.parent / NAME).write_text(text)
+def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) -> None:
     with pytest.raises(EmbodiedError, match=message):
-        Robot.load(written)
+        load(quadruped(), text)
 
 
 @pytest.mark.usefixtures("any_pose")
@@ -240,19 +225,16 @@ def test_descriptions_that_lie_are_refused(written: Path, text: str, message: st
         ),
     ],
 )
-def test_files_that_lie_are_refused_in_one_line(written: Path, text: str, message: str) -> None:
-    written.write_text(text)
+def test_files_that_lie_are_refused_in_one_line(load: Load, text: str, message: str) -> None:
     with pytest.raises(EmbodiedError, match=message) as caught:
-        Robot.load(written)
+        load(text)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_what_is_fixed_and_what_looks_wrong_is_said(written: Path) -> None:
-    written.write_text(
-        quadruped(effort="2").replace('<mass value="0.3"/>', '<mass value="0"/>').replace("<axis", "<axis ")
-    )
-    robot = Robot.load(written)
+def test_what_is_fixed_and_what_looks_wrong_is_said(load: Load) -> None:
+    text = quadruped(effort="2").replace('<mass value="0.3"/>', '<mass value="0"/>')
+    robot = load(text.replace("<axis", "<axis "))
     assert any("next to no mass" in line and "leg1_lower" in line for line in robot.fixes)
     assert any("too weak" in line for line in robot.warnings)
 
@@ -273,9 +255,9 @@ def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("any_pose")
-def test_the_command_prints_and_draws(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    written.write_text(quadruped())
-    assert command.main([str(written), "--picture", str(tmp_path / "q.png")]) == 0
+def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "q.urdf").write_text(quadruped())
+    assert command.main([str(tmp_path / "q.urdf"), "--picture", str(tmp_path / "q.png")]) == 0
     said = capsys.readouterr().out
     assert "legged" in said
     assert "leg1_hip" in said

@@ -89,10 +89,10 @@ def begun(scene: Any, engine: str, qpos: Any, qvel: Any, **fields: Any) -> Any:
 
 def started(engine: Any, qpos: Any, qvel: Any, **fields: Any) -> None:
     """Begin at a state, given in numpy's arrays, as host engines take it."""
-    place: Any = [np.array([each], float) for each in (qpos, qvel)]
-    engine.reset(
-        np.arange(1), ResetState(*place, None, {name: np.asarray(each)[None] for name, each in fields.items()})
-    )
+    positions, velocities = (np.array([each], float) for each in (qpos, qvel))
+    model: Any = {name: np.asarray(value)[None] for name, value in fields.items()}
+    start: Any = {"qpos": positions, "qvel": velocities, "task_state": None, "model": model}
+    engine.reset(np.arange(1), ResetState(**start))
 
 
 def walk(engine: Any, steps: int, ctrl: Any = None, wrench: Any = None) -> World:

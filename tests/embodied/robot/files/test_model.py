@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,10 @@ from embodied.robot import Kind, Robot
 from tests.kit.robots import BALL, arm, joint, quadruped
 
 pytestmark = pytest.mark.usefixtures("any_pose")
+Load = Callable[..., Robot]
 
 INERTIA = '<inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/>'
 ACTUATED = "<actuator>{}</actuator>"
-
-
-def load(tmp_path: Path, text: str) -> Robot:
-    file = tmp_path / ("robot.xml" if text.startswith("<mujoco") else "robot.urdf")
-    file.write_text(text)
-    return Robot.load(file)
 
 
 @pytest.mark.parametrize(
@@ -34,26 +30,26 @@ def load(tmp_path: Path, text: str) -> Robot:
         (BALL, BALL.replace("collision", "visual"), "no shapes that collide at the ends of limbs"),
     ],
 )
-def test_faults_are_fixed_and_named(tmp_path: Path, old: str, new: str, said: str) -> None:
-    robot = load(tmp_path, quadruped().replace(old, new))
+def test_faults_are_fixed_and_named(load: Load, old: str, new: str, said: str) -> None:
+    robot = load(quadruped().replace(old, new))
     assert any(said in line for line in robot.fixes)
     assert len(robot.feet) == 4
     assert (robot.model.body_inertia[1:] > 0).all()
 
 
-def test_a_link_without_an_inertial_weighs_nothing(tmp_path: Path) -> None:
+def test_a_link_without_an_inertial_weighs_nothing(load: Load) -> None:
     shape = '<collision><geometry><box size="1 1 1"/></geometry></collision>'
-    plain = load(tmp_path, quadruped()).mass
+    plain = load(quadruped()).mass
     extra = f'<link name="hat">{shape}</link>' + joint("neck", "body", "hat", type="fixed")
-    assert load(tmp_path, quadruped(extra)).mass == pytest.approx(plain)
+    assert load(quadruped(extra)).mass == pytest.approx(plain)
 
 
-def test_where_no_link_has_a_mass_shapes_have_that_of_water(tmp_path: Path) -> None:
+def test_where_no_link_has_a_mass_shapes_have_that_of_water(load: Load) -> None:
     text = quadruped()
     while "<inertial>" in text:
         before, _, after = text.partition("<inertial>")
         text = before + after.partition("</inertial>")[2]
-    robot = load(tmp_path, text)
+    robot = load(text)
     assert any("no link has a mass" in line for line in robot.fixes)
     assert robot.mass == pytest.approx(1000 * 0.5 * 0.3 * 0.1, rel=0.1)
 
@@ -87,25 +83,28 @@ def lying() -> str:
         ),
     ],
 )
-def test_what_cannot_be_fixed_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_fixed_is_refused_in_one_line(load: Load, text: str, message: str) -> None:
     with pytest.raises(EmbodiedError, match=message) as caught:
-        load(tmp_path, text)
+        load(text)
     assert "\n" not in str(caught.value)
 
 
-def test_included_files_may_refer_to_nothing_outside(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "part.xml").write_text("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>")
-    with pytest.raises(EmbodiedError, match="outside of"):
-        load(tmp_path / "a", "<mujoco><include file='part.xml'/></mujoco>")
-    (tmp_path / "a" / "part.xml").write_text("<mujoco><include file='part.xml'/></mujoco>")
-    with pytest.raises(EmbodiedError, match="files that include files"):
-        load(tmp_path / "a", "<mujoco><include file='part.xml'/></mujoco>")
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>", "outside of"),
+        ("<mujoco><include file='part.xml'/></mujoco>", "files that include files"),
+    ],
+)
+def test_included_files_may_refer_to_nothing_outside(load: Load, tmp_path: Path, part: str, message: str) -> None:
+    (tmp_path / "part.xml").write_text(part)
+    with pytest.raises(EmbodiedError, match=message):
+        load("<mujoco><include file='part.xml'/></mujoco>")
 
 
-def test_a_mimic_of_a_joint_that_does_not_exist_is_a_joint(tmp_path: Path) -> None:
+def test_a_mimic_of_a_joint_that_does_not_exist_is_a_joint(load: Load) -> None:
     text = arm().replace("</joint>", '<mimic joint="gone"/></joint>', 1)
-    robot = load(tmp_path, text)
+    robot = load(text)
     assert "j1" in [part.name for part in robot.joints]
     assert any("follow none that exists" in line for line in robot.fixes)
 
@@ -141,16 +140,16 @@ def two_armed() -> str:
         (two_armed(), "2 arms on one base, which end in left_link5, right_link5; expected one"),
     ],
 )
-def test_forms_that_have_no_tasks_are_told_apart(tmp_path: Path, text: str, message: str) -> None:
+def test_forms_that_have_no_tasks_are_told_apart(load: Load, text: str, message: str) -> None:
     with pytest.raises(EmbodiedError, match=message):
-        load(tmp_path, text)
+        load(text)
 
 
-def test_a_small_quadruped_is_no_hand(tmp_path: Path) -> None:
+def test_a_small_quadruped_is_no_hand(load: Load) -> None:
     text = (
         quadruped().replace('<mass value="8"/>', '<mass value="1"/>').replace('<mass value="1"/>', '<mass value=".1"/>')
     )
-    assert load(tmp_path, text).kind is Kind.LEGGED
+    assert load(text).kind is Kind.LEGGED
 
 
 WALKER = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="ball"><freejoint/><geom size=".1"/></body>
@@ -173,8 +172,8 @@ def walker(root: str) -> str:
 
 
 @pytest.mark.parametrize("root", ["", "<freejoint/>"])
-def test_of_a_scene_what_is_driven_is_the_robot(tmp_path: Path, root: str) -> None:
-    robot = load(tmp_path, walker(root))
+def test_of_a_scene_what_is_driven_is_the_robot(load: Load, root: str) -> None:
+    robot = load(walker(root))
     assert (robot.trunk, robot.free, len(robot.feet), len(robot.joints)) == ("trunk", True, 4, 8)
     assert any("left out: ball" in line for line in robot.fixes)
     efforts = {part.name: part.servo.effort for part in robot.joints}
@@ -183,8 +182,7 @@ def test_of_a_scene_what_is_driven_is_the_robot(tmp_path: Path, root: str) -> No
     assert any("no largest torque, taken to be what the servo gives" in line for line in robot.warnings)
 
 
-def test_a_legged_robot_can_be_bolted_down(tmp_path: Path) -> None:
-    (tmp_path / "robot.toml").write_text('base = "fixed"')
-    robot = load(tmp_path, walker("<freejoint/>"))
+def test_a_legged_robot_can_be_bolted_down(load: Load) -> None:
+    robot = load(walker("<freejoint/>"), 'base = "fixed"')
     assert (robot.kind, robot.free, robot.model.nq) == (Kind.LEGGED, False, 8)
     assert np.isfinite(robot.home).all()
