@@ -48,7 +48,7 @@ class Pointer(nn.Module):
         self.nowhere = nn.Linear(CHANNELS, points)
 
     def forward(self, pixels: Tensor, condition: Tensor) -> Tensor:
-        """(B, points, cells + 1) logits, row by row, of images (B, height, width, 3) uint8 and conditions (B, condition).
+        """(B, points, cells + 1) logits, row by row, of images (B, height, width, 3) uint8 and their conditions.
 
         The last is that it is not in the image.
         """
