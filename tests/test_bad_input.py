@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,36 +86,35 @@ def test_good_files_are_read(good: Path) -> None:
             read(good / name)
 
 
-def tried(kind: str, seed: int, good: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A case in this process, in a folder of its own."""
-    folder = scratch / str(seed)
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", [*sys.argv])
-    return bad_input.attempt(bad_input.Case(kind, seed), good, folder)
+@pytest.fixture
+def ends(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Iterable[int]], set[str]]:
+    """How cases of a kind end in this process, each in a folder of its own; none is a fault."""
+
+    def run(kind: str, seeds: Iterable[int]) -> set[str]:
+        rows = []
+        for seed in seeds:
+            (folder := tmp_path / str(seed)).mkdir()
+            monkeypatch.chdir(folder)
+            monkeypatch.setattr(sys, "argv", [*sys.argv])
+            rows.append(bad_input.attempt(bad_input.Case(kind, seed), good, folder))
+        assert not [row for row in rows if bad_input.is_fault(row)]
+        return {row["ended"] for row in rows}
+
+    return run
 
 
 @pytest.mark.parametrize("kind", bad_input.FILES)
-def test_a_damaged_file_does_not_break_the_program(
-    kind: str, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [tried(kind, seed, good, tmp_path, monkeypatch) for seed in range(77_000, 77_030)]
-    assert not [row for row in rows if bad_input.is_fault(row)]
-    assert "refused" in {row["ended"] for row in rows} or "log" in kind
+def test_a_damaged_file_does_not_break_the_program(kind: str, ends) -> None:
+    assert "refused" in ends(kind, range(77_000, 77_030)) or "log" in kind
 
 
-def test_a_bad_command_line_does_not_break_the_program(
-    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [tried(COMMAND, seed, good, tmp_path, monkeypatch) for seed in range(77_000, 77_060)]
-    assert not [row for row in rows if bad_input.is_fault(row)]
-    assert {row["ended"] for row in rows} == {"exit 2"}
+def test_a_bad_command_line_does_not_break_the_program(ends) -> None:
+    assert ends(COMMAND, range(77_000, 77_060)) == {"exit 2"}
 
 
-def test_a_bad_value_does_not_break_the_program(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_value_does_not_break_the_program(good: Path, ends) -> None:
     seeds = [seed for seed in range(77_000, 77_060) if bad_input.bad_value(random.Random(seed), good)[0] in QUICK]
-    rows = [tried(VALUE, seed, good, tmp_path, monkeypatch) for seed in seeds[:10]]
-    assert not [row for row in rows if bad_input.is_fault(row)]
+    assert ends(VALUE, seeds[:10])
 
 
 @pytest.mark.slow

@@ -28,9 +28,8 @@ def parse(entry: TaskEntry | Suite, words: Sequence[str]) -> Settings[Any, Any]:
     """Parse a command line whose flags are the fields of this task's and this algorithm's configs.
 
     Without a file of settings, a short help is answered, and what is wrong in any case refused, before the task is
-    loaded, and JAX with it. Torch is loaded then only for an algorithm whose config needs it, which the default one's
-    does not. Some cases load torch, the task or both all the same: flags that begin with `--config.`, `--help-all`,
-    tasks of several drones, whose defaults count observations, and configs of other algorithms than PPO.
+    loaded, and JAX with it, and mostly before torch. Flags that begin with `--config.`, `--help-all`, tasks of several
+    drones, whose defaults count observations, and configs of other algorithms than PPO load them all the same.
 
     Raises:
         EmbodiedError: no such algorithm, a flag that neither the task nor the algorithm can have, a wrong value,

@@ -129,12 +129,7 @@ def _changed(config: Any, changes: Mapping[str, Any]) -> Any:
 def start(
     settings: Settings[Any, Any], *, command: str | None = None, stop_early: StopEarly | None = None
 ) -> Trained | None:
-    """Start a new run.
-
-    Args:
-        settings: What to train, and how.
-        command: As which the result can be repeated; by default this process's command line.
-        stop_early: Follows the training, and may stop it.
+    """Start a new run, which `stop_early` follows, and may stop; its result says the command by which it is repeated.
 
     Returns:
         The result; None in a process that `torchrun` started and that is not the first.

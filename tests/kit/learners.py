@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from embodied.env.vec_env import StepData
+from embodied.storage import trees
 from policies.imitation.behaviour_cloning import BehaviourCloningConfig
 from policies.imitation.dagger_config import DaggerConfig, PixelDaggerConfig
 from policies.multi_agent.happo import HAPPOConfig
@@ -28,6 +29,7 @@ from policies.off_policy.svea import SVEAConfig
 from policies.off_policy.td3 import TD3Config
 from policies.ppo.config import CuriosityConfig, PPOConfig, Schedule, SymmetryConfig
 from policies.registry import algorithm_of
+from policies.training.loop import train
 from tests.kit.imitation import homewards
 from tests.kit.learning import PixelPointMass, PointMass, Recall, TwoMovers
 
@@ -153,6 +155,18 @@ SOLVING = {
 def learner_of(config: OffPolicyConfig, num_envs: int = 4, seed: int = 0) -> OffPolicyLearner:
     """An off-policy learner of the point mass."""
     return OffPolicyLearner(PointMass.observation_spec, 2, num_envs, config, seed=seed)
+
+
+def assert_one_agent_trains_alike(alone: Any, team: Any, parts: Sequence[str], **changes: Any) -> None:
+    """A team's algorithm trains one agent as another algorithm does, bit for bit in these parts of its state."""
+    small = {**ACTOR_CRITIC, "warm_up": 64, "batch_size": 32, **changes}
+    first, second = (train(PointMass(8), kind(**small), total_steps=8 * 40) for kind in (alone, team))
+    obs = PointMass(32, 3).reset()["policy"]
+    assert torch.equal(first.policy.network(obs), second.policy.network(obs))
+    states = [trees.flatten(trainer.state()) for trainer in (first, second)]
+    shared = [key for key in states[0] if any(part in key for part in parts)]
+    assert len(shared) > 8
+    assert all(torch.equal(states[0][key], states[1][key]) for key in shared)
 
 
 def observe(num_envs: int = 4, seed: int = 0) -> dict[str, Tensor]:

@@ -26,69 +26,54 @@ PARTS = NetworkConfig((16,), architecture=Architecture.PARTS)
 ENTITIES = NetworkConfig((16,), architecture=Architecture.ENTITIES, own=2, heads=4)
 
 
+ONE, ABOVE, SHARE, FROM_0 = "at least 1", "positive", "between 0 and 1", "0 or more"
+OUT_OF_BOUNDS: list[tuple[Any, dict[str, tuple[Any, str]]]] = [
+    (SACConfig(), {
+        "unroll": (0, ONE), "batch_size": (0, ONE), "gamma": (1.5, SHARE), "tau": (0.0, "above 0 and at most 1"),
+        "critic_updates": (0.0, ABOVE), "reward_scale": (math.nan, "finite"), "initial_temperature": (0.0, ABOVE),
+        "target_critics": (3, "between 1 and critics=2"), "demonstration_share": (1.5, SHARE),
+    }),
+    (TD3Config(), {"noise": (-0.1, FROM_0), "advice_interval": (0, ONE)}),
+    (AWACConfig(), {"temperature": (0.0, ABOVE), "blur": (-1.0, FROM_0), "offline_updates": (-1, FROM_0)}),
+    (IDQLConfig(), {"expectile": (1.0, "above 0 and below 1"), "samples": (0, ONE), "exploration": (2.0, SHARE)}),
+    (CONFIGS["hasac"], {"initial_temperature": (0, ABOVE)}),
+    (CONFIGS["matd3"], {
+        "target_noise": (-0.1, FROM_0), "offline_updates": (3, "0: there are no demonstrations"),
+        "demonstrations": (Path("x"), "None: demonstrations have no reward of each agent"),
+    }),
+    (CONFIGS["qmix"], {
+        "bins": (1, "at least 2"), "mixer_width": (0, ONE), "epsilon_end": (1.5, SHARE), "epsilon_steps": (-1, FROM_0),
+    }),
+    (CuriosityConfig(), {"weight": (-1.0, FROM_0), "learning_rate": (0.0, ABOVE)}),
+    (PPOConfig(), {
+        "unroll": (0, ONE), "minibatches": (0, ONE), "gamma": (1.5, SHARE), "clip": (0.0, ABOVE),
+        "value_clip": (-1.0, ABOVE), "entropy_coef": (-0.1, FROM_0), "desired_kl": (math.nan, "finite"),
+        "learning_rate": (1.0, "between learning_rate_min=1e-05 and learning_rate_max=0.01"),
+    }),
+    (BehaviourCloningConfig(), {
+        "unroll": (0, ONE), "patience": (0, ONE), "updates": (0.0, ABOVE), "learning_rate": (math.nan, "finite"),
+        "weight_decay": (-1.0, FROM_0), "held_out": (1.0, "0 or more and less than 1"), "max_steps": (0, ONE),
+    }),
+    (DaggerConfig(), {
+        "expert_until": (2.0, SHARE), "updates": (0.0, ABOVE), "buffer_size": (0, ONE), "action_noise": (-1.0, FROM_0),
+    }),
+    (PixelDaggerConfig(), {"features": (0, ONE), "augmented_share": (1.5, SHARE)}),
+    (RLConfig(), {
+        "group_size": (1, "at least 2"), "temperature": (0.0, ABOVE), "gamma": (1.5, SHARE), "hold": (-0.5, FROM_0),
+        "partial_credit": (-0.1, SHARE),
+    }),
+    (FineTuningConfig(), {
+        "batch_size": (0, ONE), "learning_rate": (math.nan, "finite"), "shift": (-1, FROM_0),
+        "held_out": (1.0, "0 or more and less than 1"), "photometric": (1.5, SHARE),
+    }),
+    (NetworkConfig(), {"output_gain": (0.0, "positive and finite")}),
+]  # fmt: skip
+"""Settings -> field, a value that it may not have, and what is expected."""
+
+
 @pytest.mark.parametrize(
     ("settings", "name", "value", "expected"),
-    [
-        (SACConfig(), "unroll", 0, "at least 1"),
-        (SACConfig(), "batch_size", 0, "at least 1"),
-        (SACConfig(), "gamma", 1.5, "between 0 and 1"),
-        (SACConfig(), "tau", 0.0, "above 0 and at most 1"),
-        (SACConfig(), "critic_updates", 0.0, "positive"),
-        (SACConfig(), "reward_scale", math.nan, "finite"),
-        (SACConfig(), "target_critics", 3, "between 1 and critics=2"),
-        (SACConfig(), "initial_temperature", 0.0, "positive"),
-        (SACConfig(), "demonstration_share", 1.5, "between 0 and 1"),
-        (SACConfig(), "advice_interval", 0, "at least 1"),
-        (TD3Config(), "noise", -0.1, "0 or more"),
-        (AWACConfig(), "temperature", 0.0, "positive"),
-        (AWACConfig(), "blur", -1.0, "0 or more"),
-        (AWACConfig(), "offline_updates", -1, "0 or more"),
-        (IDQLConfig(), "expectile", 1.0, "above 0 and below 1"),
-        (IDQLConfig(), "samples", 0, "at least 1"),
-        (IDQLConfig(), "exploration", 2.0, "between 0 and 1"),
-        (CONFIGS["hasac"], "initial_temperature", 0, "positive"),
-        (CONFIGS["matd3"], "target_noise", -0.1, "0 or more"),
-        (CONFIGS["matd3"], "demonstrations", Path("x"), "None: demonstrations have no reward of each agent"),
-        (CONFIGS["matd3"], "offline_updates", 3, "0: there are no demonstrations"),
-        (CONFIGS["qmix"], "bins", 1, "at least 2"),
-        (CONFIGS["qmix"], "mixer_width", 0, "at least 1"),
-        (CONFIGS["qmix"], "epsilon_end", 1.5, "between 0 and 1"),
-        (CONFIGS["qmix"], "epsilon_steps", -1, "0 or more"),
-        (CuriosityConfig(), "weight", -1.0, "0 or more"),
-        (CuriosityConfig(), "learning_rate", 0.0, "positive"),
-        (PPOConfig(), "unroll", 0, "at least 1"),
-        (PPOConfig(), "minibatches", 0, "at least 1"),
-        (PPOConfig(), "gamma", 1.5, "between 0 and 1"),
-        (PPOConfig(), "clip", 0.0, "positive"),
-        (PPOConfig(), "value_clip", -1.0, "positive"),
-        (PPOConfig(), "entropy_coef", -0.1, "0 or more"),
-        (PPOConfig(), "desired_kl", math.nan, "finite"),
-        (PPOConfig(), "learning_rate", 1.0, "between learning_rate_min=1e-05 and learning_rate_max=0.01"),
-        (BehaviourCloningConfig(), "unroll", 0, "at least 1"),
-        (BehaviourCloningConfig(), "patience", 0, "at least 1"),
-        (BehaviourCloningConfig(), "updates", 0.0, "positive"),
-        (BehaviourCloningConfig(), "learning_rate", math.nan, "finite"),
-        (BehaviourCloningConfig(), "weight_decay", -1.0, "0 or more"),
-        (BehaviourCloningConfig(), "held_out", 1.0, "0 or more and less than 1"),
-        (BehaviourCloningConfig(), "max_steps", 0, "at least 1"),
-        (DaggerConfig(), "expert_until", 2.0, "between 0 and 1"),
-        (DaggerConfig(), "updates", 0.0, "positive"),
-        (DaggerConfig(), "buffer_size", 0, "at least 1"),
-        (DaggerConfig(), "action_noise", -1.0, "0 or more"),
-        (PixelDaggerConfig(), "features", 0, "at least 1"),
-        (PixelDaggerConfig(), "augmented_share", 1.5, "between 0 and 1"),
-        (RLConfig(), "group_size", 1, "at least 2"),
-        (RLConfig(), "temperature", 0.0, "positive"),
-        (RLConfig(), "gamma", 1.5, "between 0 and 1"),
-        (RLConfig(), "hold", -0.5, "0 or more"),
-        (RLConfig(), "partial_credit", -0.1, "between 0 and 1"),
-        (FineTuningConfig(), "batch_size", 0, "at least 1"),
-        (FineTuningConfig(), "learning_rate", math.nan, "finite"),
-        (FineTuningConfig(), "shift", -1, "0 or more"),
-        (FineTuningConfig(), "held_out", 1.0, "0 or more and less than 1"),
-        (FineTuningConfig(), "photometric", 1.5, "between 0 and 1"),
-        (NetworkConfig(), "output_gain", 0.0, "positive and finite"),
-    ],
+    [(settings, name, *refused) for settings, fields in OUT_OF_BOUNDS for name, refused in fields.items()],
 )
 def test_a_value_out_of_bounds_is_refused(settings: Any, name: str, value: Any, expected: str):
     with pytest.raises(ValueError, match=f"{name}={value} must be {expected}"):

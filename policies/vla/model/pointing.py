@@ -48,11 +48,9 @@ class Pointer(nn.Module):
         self.nowhere = nn.Linear(CHANNELS, points)
 
     def forward(self, pixels: Tensor, condition: Tensor) -> Tensor:
-        """(B, points, cells + 1) logits, row by row; the last is that it is not in the image.
+        """(B, points, cells + 1) logits, row by row, of images (B, height, width, 3) uint8 and their conditions.
 
-        Args:
-            pixels: (B, height, width, 3) uint8.
-            condition: (B, condition).
+        The last is that it is not in the image.
         """
         x = pixels.permute(0, 3, 1, 2).to(self.stem.weight.dtype).mul_(1 / 127.5).sub_(1.0)  # bytes to [-1, 1]
         x = F.relu(channel_norm(self.norm, self.stem(x)))

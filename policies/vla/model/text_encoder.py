@@ -26,11 +26,7 @@ class HashedTextEncoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, instructions: Sequence[str]) -> Tensor:
-        """(k, size), the mean over the words of each of k instructions.
-
-        Raises:
-            EmbodiedError: one is empty or too long.
-        """
+        """(k, size), the mean over the words of each of k instructions; raises as `tokenize`."""
         return self.encode(self.tokenize(instructions))
 
     def tokenize(self, instructions: Sequence[str]) -> Tensor:

@@ -55,11 +55,7 @@ class TokenDistribution:
         return self._log_probs().gather(-1, tokens[..., None])[..., 0]
 
     def entropy(self) -> Tensor:
-        """(B, chunk, A) nats.
-
-        Raises:
-            ValueError: the temperature is 0.
-        """
+        """(B, chunk, A) nats; raises as `log_prob`."""
         log_probs = self._log_probs()
         return -(log_probs.exp() * log_probs).sum(-1)
 

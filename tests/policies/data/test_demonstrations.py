@@ -97,15 +97,9 @@ def test_numbers_that_no_task_gives_are_refused(file, name, values, message):
         demonstrations.load(file, SPEC, 2)
 
 
-def deviations(noise: float, duration: int) -> torch.Tensor:
-    """(T, N, A) what 4,000 steps of 64 environments are disturbed by."""
-    actor = demonstrations.NoisyDemonstrator(lambda obs: 0.0 * obs["policy"], noise, duration, seed=1)
-    seen = {"policy": torch.zeros(64, 2)}
-    return torch.stack([actor(seen)[0] for _ in range(2_000)])
-
-
 def test_noise_of_demonstrations_lasts_and_has_a_strength_of_each_episode():
-    found = deviations(0.2, 10)[100:]
+    actor = demonstrations.NoisyDemonstrator(lambda obs: 0.0 * obs["policy"], 0.2, 10, seed=1)
+    found = torch.stack([actor({"policy": torch.zeros(64, 2)})[0] for _ in range(2_000)])[100:]
     strength = found.std(0)
     assert strength.max() < 0.25
     assert strength.mean() == pytest.approx(0.1, abs=0.02)  # uniform from 0 to 0.2

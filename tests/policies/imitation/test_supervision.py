@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from embodied.errors import EmbodiedError
 from policies import demonstrations as command
@@ -22,17 +21,13 @@ from tests.kit.training import NUM_ENVS, SMALL
 QUICK = SupervisionConfig(begin=0.5, end=0.25, patience=2)
 
 
-def at(*distances: float) -> tuple[dict[str, Tensor], Tensor]:
-    """Observations in which robot and supervisor differ by `distances`."""
-    return {"policy": torch.tensor(distances)[:, None]}, torch.zeros(len(distances), dtype=torch.bool)
-
-
 def supervised(count: int, config: SupervisionConfig = QUICK) -> SupervisedActor:
     return SupervisedActor(lambda obs: obs["policy"], lambda obs: torch.zeros_like(obs["policy"]), count, config)
 
 
 def who(pair: SupervisedActor, *distances: float) -> list[int]:
-    obs, _ = at(*distances)
+    """Who acts where robot and supervisor differ by `distances`."""
+    obs = {"policy": torch.tensor(distances)[:, None]}
     action, source = pair(obs)
     helped = source == Source.INTERVENTION
     assert torch.equal(action[:, 0], torch.where(helped, 0.0, obs["policy"][:, 0]))

@@ -6,27 +6,17 @@ import pytest
 import torch
 
 from embodied.errors import EmbodiedError
-from embodied.storage import trees
 from policies.multi_agent.hasac import HASACConfig
 from policies.off_policy.actors import ActorUpdate
 from policies.off_policy.config import Sizes
 from policies.off_policy.sac import SACConfig
-from policies.training.loop import train
-from tests.kit.learners import ACTOR_CRITIC, CONFIGS
-from tests.kit.learning import PointMass
+from tests.kit.learners import CONFIGS, assert_one_agent_trains_alike
 
 CONFIG: HASACConfig = CONFIGS["hasac"]
 
 
 def test_with_one_agent_it_is_sac_bit_for_bit():
-    small = {**ACTOR_CRITIC, "warm_up": 64, "batch_size": 32, "temperature_learning_rate": 3e-3}
-    alone, team = (train(PointMass(8), kind(**small), total_steps=8 * 40) for kind in (SACConfig, HASACConfig))
-    obs = PointMass(32, 3).reset()["policy"]
-    assert torch.equal(alone.policy.network(obs), team.policy.network(obs))
-    states = [trees.flatten(trainer.state()) for trainer in (alone, team)]
-    shared = [key for key in states[0] if "critics" in key or "replay" in key]
-    assert shared
-    assert all(torch.equal(states[0][key], states[1][key]) for key in shared)
+    assert_one_agent_trains_alike(SACConfig, HASACConfig, ("critics", "replay"), temperature_learning_rate=3e-3)
 
 
 def build(agents: int = 3) -> ActorUpdate:

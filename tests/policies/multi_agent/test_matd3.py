@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from embodied.storage import trees
 from policies.data.replay_buffer import Batch
 from policies.multi_agent.matd3 import AgentsBellmanUpdate, MATD3ActorUpdate, MATD3Config, deviations
 from policies.off_policy.config import Sizes
@@ -17,8 +16,8 @@ from policies.off_policy.learner import OffPolicyLearner
 from policies.off_policy.td3 import TD3Config
 from policies.training.loop import train
 from tests.kit.arrays import drawn
-from tests.kit.learners import ACTOR_CRITIC, CONFIGS
-from tests.kit.learning import PointMass, TwoMovers, algorithm_of
+from tests.kit.learners import CONFIGS, assert_one_agent_trains_alike
+from tests.kit.learning import TwoMovers, algorithm_of
 
 CONFIG: MATD3Config = CONFIGS["matd3"]
 AGENTS, ROWS = 3, 16
@@ -26,14 +25,7 @@ AGENTS, ROWS = 3, 16
 
 @pytest.mark.parametrize("changes", [{}, {"policy_value": PolicyValue.LOWEST, "n_step": 3, "target_critics": 1}])
 def test_with_one_agent_it_is_td3_bit_for_bit(changes):
-    small = {**ACTOR_CRITIC, "warm_up": 64, "batch_size": 32, **changes}
-    alone, team = (train(PointMass(8), kind(**small), total_steps=8 * 40) for kind in (TD3Config, MATD3Config))
-    obs = PointMass(32, 3).reset()["policy"]
-    assert torch.equal(alone.policy.network(obs), team.policy.network(obs))
-    states = [trees.flatten(trainer.state()) for trainer in (alone, team)]
-    shared = [key for key in states[0] if "critics" in key or "actor" in key]
-    assert len(shared) > 8
-    assert all(torch.equal(states[0][key], states[1][key]) for key in shared)
+    assert_one_agent_trains_alike(TD3Config, MATD3Config, ("critics", "actor"), **changes)
 
 
 def build(config: MATD3Config = CONFIG) -> tuple[MATD3ActorUpdate, AgentsBellmanUpdate]:

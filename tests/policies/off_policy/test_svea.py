@@ -99,17 +99,13 @@ def test_targets_are_of_plain_images_and_have_no_gradient(monkeypatch):
     learner = OffPolicyLearner(SPEC, 2, 8, CONFIG)
     ends = torch.zeros(8, dtype=torch.bool)
     groups = {"proprio": obs.vector, "pixels/above": (255 * obs.images).byte()}
-    learner.replay.extend(recorded(groups, action, ends))
+    rows = {group: values[None] for group, values in groups.items()}
+    learner.replay.extend(Transitions(rows, action[None], torch.ones(1, 8), ends[None], ends[None], rows))
     batch = learner.replay.buffer.gather(torch.arange(8))
     expected = bellman_target(critics.target_critic(obs, action).amin(0, keepdim=True), batch.reward, batch.discount, 0)
     critics.update(batch, obs, obs, action, 0.0, torch.Generator().manual_seed(0))
     assert not seen[0].requires_grad
     torch.testing.assert_close(seen[0], expected)
-
-
-def recorded(groups: dict[str, Tensor], action: Tensor, ends: Tensor) -> Transitions:
-    rows = {group: values[None] for group, values in groups.items()}
-    return Transitions(rows, action[None], torch.ones(1, len(action)), ends[None], ends[None], rows)
 
 
 def test_the_policy_s_loss_does_not_teach_the_encoder_and_the_critics_does():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -109,22 +110,8 @@ def test_environments_suit_the_policy_and_can_be_shared_by_policies_of_the_same_
 def test_a_watcher_saves_snapshots_at_intervals_and_opens_one_viewer(
     runs: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[list[str]] = []
-
-    class Viewer:
-        def __init__(self, command: list[str], env: dict[str, str]) -> None:
-            started.append(command)
-            assert env["JAX_PLATFORMS"] == "cpu"
-            self.ended = False
-
-        def terminate(self) -> None:
-            self.ended = True
-
-        def wait(self) -> None:
-            assert self.ended
-
-    clock = [100.0]
-    monkeypatch.setattr("policies.training.watching.subprocess.Popen", Viewer)
+    viewer, clock = mock.Mock(), [100.0]
+    monkeypatch.setattr("policies.training.watching.subprocess.Popen", viewer)
     monkeypatch.setattr("policies.training.watching.time.monotonic", lambda: clock[0])
     watcher = Watcher(runs[0], HOVER)
     tensors, meta = shipped()
@@ -137,7 +124,9 @@ def test_a_watcher_saves_snapshots_at_intervals_and_opens_one_viewer(
     Watcher(empty, HOVER).update(5, lambda: (meta, {"policy": tree}))  # before there is a checkpoint
     env = hover()
     assert PolicyCatalogue().load(str(empty.path), None, env)(env.reset(0)).shape == (NUM_ENVS, 4)
-    assert len(started) == 2
-    assert started[0][1:6] == ["-m", "embodied.play", HOVER, "--policy", str(runs[0].path)]
+    started, _ = viewer.call_args_list
+    assert started.args[0][1:6] == ["-m", "embodied.play", HOVER, "--policy", str(runs[0].path)]
+    assert started.kwargs["env"]["JAX_PLATFORMS"] == "cpu"
     watcher.close()
     watcher.close()
+    assert viewer.return_value.mock_calls == [mock.call.terminate(), mock.call.wait()]

@@ -13,7 +13,7 @@ import torch
 from embodied.core.facets import Language
 from embodied.core.instruction import Instruction
 from embodied.env.options import EnvOptions
-from embodied.env.vec_env import ObservationSpec, image_shapes
+from embodied.env.vec_env import ObservationSpec
 from embodied.errors import EmbodiedError
 from embodied.rendering.camera_config import CameraConfig
 from embodied.storage import checkpoints
@@ -23,6 +23,7 @@ from policies.vla.data.normalization import Normalization
 from policies.vla.model.config import SIZES, Head, Size
 from policies.vla.model.network import VLANetwork
 from policies.vla.policy import VLAPolicy
+from tests.kit import learning
 from tests.kit.vla import LEFT, RIGHT, SMALL, episode, shown, untrained
 
 DEMONSTRATIONS = shown([episode(0), episode(1, instruction=RIGHT, task="toy/right")])
@@ -32,36 +33,22 @@ def said(*instruction: str) -> SimpleNamespace:
     return SimpleNamespace(language=Language(instruction))
 
 
-class Room:
-    """What a policy asks of an environment."""
+VECTORS, SEEN = {"policy": 9, "proprio": 3}, {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)}
 
-    name = "toy/left"
-    num_envs = 3
-    action_size = 2
-    control_dt = 0.05
-    device = torch.device("cpu")
-    episode_length = torch.zeros(3)
 
-    def __init__(self, **changes) -> None:
-        self.task = said(LEFT, "leftwards, please")
-        vectors = changes.pop("vectors", {"policy": 9, "proprio": 3})
-        images = changes.pop("images", {"pixels/front": (3, 32, 32), "pixels/wrist": (3, 32, 32)})
-        self.observation_spec = {group: ObservationSpec((size,)) for group, size in vectors.items()}
-        self.observation_spec |= {group: ObservationSpec(shape, torch.uint8) for group, shape in images.items()}
-        vars(self).update(changes)
+def room(vectors: dict[str, int] = VECTORS, images: dict[str, tuple[int, ...]] = SEEN, **changes: Any) -> Any:
+    """What a policy asks of an `Env`, and what it observes there."""
 
-    def observe(self) -> dict[str, torch.Tensor]:
+    def observe() -> dict[str, torch.Tensor]:
         generator = torch.Generator().manual_seed(0)
-        pixels = {
-            group: torch.randint(256, (3, *shape), generator=generator, dtype=torch.uint8)
-            for group, shape in image_shapes(self.observation_spec).items()
-        }
+        options: dict[str, Any] = {"generator": generator, "dtype": torch.uint8}
+        pixels = {group: torch.randint(256, (3, *shape), **options) for group, shape in images.items()}
         return pixels | {"proprio": torch.randn(3, 3, generator=generator)}
 
-
-def room(**changes: Any) -> Any:
-    """A `Room`, in place of an `Env`."""
-    return Room(**changes)
+    spec = {group: ObservationSpec(shape, torch.uint8) for group, shape in images.items()}
+    usual = {"name": "toy/left", "num_envs": 3, "action_size": 2, "control_dt": 0.05, "device": torch.device("cpu"),
+             "episode_length": torch.zeros(3), "task": said(LEFT, "leftwards, please"), "observe": observe}  # fmt: skip
+    return SimpleNamespace(**{**usual, "observation_spec": learning.vectors(**vectors) | spec, **changes})
 
 
 @pytest.fixture(scope="module", params=list(Head))

@@ -7,6 +7,7 @@ import inspect
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,6 @@ def stored(tmp_path):
     return store
 
 
-class Deaf:
-    """An environment whose task has no words and was not taught."""
-
-    name, num_envs = "toy/mute", 1
-
-    class task:
-        language = None
-
-
 def test_what_cannot_be_improved_is_named(stored, tmp_path, monkeypatch):
     with pytest.raises(EmbodiedError, match="has the head 'flow', whose actions have no probability"):
         inspect.unwrap(main)([str(stored(Head.FLOW)), "--device", "cpu"])
@@ -78,7 +70,7 @@ def test_what_cannot_be_improved_is_named(stored, tmp_path, monkeypatch):
         vla_policy(checkpoints.load(tmp_path / "other" / checkpoints.name_of(0)), "policy 'x'")
     policy = vla_policy(open_checkpoint(run), "policy 'x'", "cpu")
     monkeypatch.setattr(policy, "require_fit", lambda env, what: None)
-    deaf: Any = Deaf()
+    deaf: Any = SimpleNamespace(name="toy/mute", num_envs=1, task=SimpleNamespace(language=None))
     with pytest.raises(EmbodiedError, match="'toy/mute' has no instruction, which policy 'x' needs; say one"):
         RolloutTask.of(deaf, policy, what="policy 'x'")
 

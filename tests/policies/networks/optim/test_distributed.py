@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -11,11 +10,44 @@ import numpy as np
 import pytest
 import torch
 
+from policies import PPO, PPOConfig, Trainer
+from policies.networks.mlp import NetworkConfig
 from policies.networks.optim import distributed
-from tests.kit import two_ranks
+from tests.kit.commands import environment
+from tests.kit.learning import PointMass, algorithm_of
 
-ROOT = Path(__file__).parents[4]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+def train_rank() -> dict[str, Any]:
+    """Train three iterations together with the other process; what this one holds then."""
+    with distributed.joined():
+        rank = distributed.rank()
+        small = NetworkConfig((16,))
+        config = PPOConfig(unroll=8, epochs=2, minibatches=2, actor=small, critic=small)
+        trainer = Trainer(PointMass(32, seed=rank), config, total_steps=10**6, seed=rank)  # seeds differ on purpose
+        learner = algorithm_of(trainer, PPO)
+        initial = learner.optimizer.vector.clone()
+        observed: list[torch.Tensor] = []
+        act = learner.act
+
+        def spy(obs: Any) -> torch.Tensor:
+            observed.append(obs["policy"].clone())
+            return act(obs)
+
+        learner.act = spy  # pyright: ignore[reportAttributeAccessIssue] - notes what was observed
+        for _ in range(3):
+            trainer.iterate()
+        return {
+            "initial": initial,
+            "observed": torch.cat(observed),
+            "steps": torch.tensor(trainer.steps),
+            "parameters": learner.optimizer.vector,
+            "rate": learner.learning_rate.value,
+            "normalizer": learner.normalizers["policy"].state(),
+            "noise": learner.noise_generator.get_state(),
+            "stopped": torch.tensor(distributed.anyone(rank == 1)),
+            "rank": rank,
+            "compiler": "torch._dynamo" in sys.modules,
+        }
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +58,14 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-    command = [sys.executable, str(two_ranks.__file__), str(folder)]
+    command = [sys.executable, __file__, str(folder)]
+    variables = environment(OMP_NUM_THREADS="1", **told, RANK="1")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**told, "RANK": "0"}.items():
             patch.setenv(name, value)
-        child = subprocess.Popen(command, env=ENVIRONMENT | told | {"RANK": "1"}, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
         try:
-            own = two_ranks.train_rank()
+            own = train_rank()
         finally:
             said = child.communicate(timeout=60)[1]
     assert child.returncode == 0, said[-3000:]
@@ -81,3 +114,8 @@ def test_a_single_process_needs_no_group():
     assert (distributed.rank(), distributed.size()) == (0, 1)
     assert distributed.anyone(True)
     assert not distributed.anyone(False)
+
+
+if __name__ == "__main__":
+    found = train_rank()
+    torch.save(found, Path(sys.argv[1]) / f"{found['rank']}.pt")

@@ -38,15 +38,6 @@ def test_what_is_over_is_neither_looked_at_nor_counted(execute):
     assert (batch.length < task.horizon).any()
 
 
-def test_an_episode_succeeds_at_its_goal_and_fails_beyond_the_other_side():
-    task = toy_task(goal=0.5)
-    batch = toy_episodes(fresh_policy(), task)
-    assert batch.success.any()
-    assert (~batch.success).any()
-    ended = batch.length < task.horizon
-    assert (ended | ~batch.success).all() or batch.success[~ended].any()
-
-
 def test_experience_is_selected_and_joined_without_losing_whose_is_what():
     one, other = (toy_episodes(fresh_policy(), toy_task(), seed=seed) for seed in (0, 1))
     joined = RolloutBatch.concatenate([one, other])
