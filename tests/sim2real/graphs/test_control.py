@@ -30,7 +30,7 @@ QUICK = (
 """One of each kind; the others are slow only because there are so many."""
 REFUSED = (
     "grasping/leap-catch-team", "grasping/leap-hand-over-team", "locomotion/ant-4x2", "locomotion/half-cheetah-2x3",
-    "locomotion/sumo", "swarm/mean-field-flock",
+    "locomotion/humanoid-17x1", "locomotion/sumo", "swarm/mean-field-flock",
 )  # fmt: skip
 """Teams that no robot can be alone in."""
 NAMES = [
