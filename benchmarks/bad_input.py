@@ -188,7 +188,7 @@ def good_calibration() -> Any:
     """A calibration of a Go1, of whose parameters two were estimated."""
     from benchmarks import calibration_logs
     from sim2real.identification.calibration import Calibration, Direction, Estimate, OpenLoop
-    from sim2real.twins import make_twin
+    from sim2real.twins.named import make_twin
 
     leg = make_twin("go1", calibration_logs.empty(("joint_pos",), ("FR_hip", "FR_thigh", "FR_calf")))
     chosen = tuple(Estimate(parameter, parameter.nominal, 0.1) for parameter in leg.parameters[:4])

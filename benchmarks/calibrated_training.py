@@ -28,7 +28,8 @@ from sim2real.bundles.policies import load
 from sim2real.identification import calibration as cb
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log
-from sim2real.twins import joints, make_twin
+from sim2real.twins import joints
+from sim2real.twins.named import make_twin
 
 DYNAMICS = ("floor_friction", "link_mass", "payload", "centre_of_mass", "joint_friction", "armature", "motor_strength",
             "latency", "encoder_bias")  # fmt: skip

@@ -26,7 +26,8 @@ from sim2real.identification.calibration import Calibration, improvement
 from sim2real.identification.parameters import Kind
 from sim2real.identification.simulate import Twin
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
-from sim2real.twins import crazyflie, make_twin, panda
+from sim2real.twins import crazyflie, panda
+from sim2real.twins.named import make_twin
 
 WITHIN = 0.05
 LEG = ("FR_hip", "FR_thigh", "FR_calf")

@@ -30,7 +30,7 @@ from examples.full_circle import HEAVIER, MASS, ROBOT
 from sim2real import calibrate, deploy, export
 from sim2real.identification import simulate
 from sim2real.logs.read_log import read_log
-from sim2real.twins import make_twin
+from sim2real.twins.named import make_twin
 
 HORIZON = 1.0  # s that the twins follow commands alone
 SLOWER, FPS = 2, 10  # times, frames per second of the film

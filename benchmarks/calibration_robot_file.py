@@ -22,8 +22,8 @@ from sim2real import calibrate as cal
 from sim2real.identification.calibration import improvement
 from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.logs.log import Channel, Log
-from sim2real.twins import make_twin
 from sim2real.twins.joints import JointTwin
+from sim2real.twins.named import make_twin
 from sim2real.twins.robot import Groups
 
 NOISE = {"joint_pos": 1e-3, "joint_vel": 0.05}  # rad, rad/s, as of the Go1 in `benchmarks.calibration`

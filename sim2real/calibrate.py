@@ -35,7 +35,7 @@ from sim2real.identification.simulate import Track, Twin, Windows
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log
 from sim2real.preflight import preflight
-from sim2real.twins import make_twin
+from sim2real.twins.named import make_twin
 from sim2real.twins.robot import Groups
 
 HELD_OUT = Bound("more than 0 and less than 0.9", lambda share: 0 < share < 0.9)

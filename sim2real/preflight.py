@@ -22,7 +22,7 @@ from sim2real.identification.simulate import divided
 from sim2real.logs import mcap_log
 from sim2real.logs.log import Log
 from sim2real.logs.read_log import read_log, write_log
-from sim2real.twins import ROBOTS, make_twin
+from sim2real.twins.named import ROBOTS, make_twin
 
 HELD_OUT = 0.25  # share of a log that `sim2real.calibrate` keeps back by default
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}

@@ -14,8 +14,8 @@ from sim2real.identification import calibration as cb
 from sim2real.identification.excitation import ExcitationConfig, excite
 from sim2real.identification.parameters import Kind
 from sim2real.logs.read_log import write_log
-from sim2real.twins import make_twin
 from sim2real.twins.joints import JointTwin
+from sim2real.twins.named import make_twin
 from tests.kit.robots import arm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]

@@ -23,7 +23,7 @@ from sim2real.identification.calibration_page import page, values
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
 from sim2real.logs import mcap_log
 from sim2real.logs.log import Log
-from sim2real.twins import make_twin
+from sim2real.twins.named import make_twin
 from tests.kit import commands
 from tests.kit import twins as toys
 

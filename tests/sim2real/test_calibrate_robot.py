@@ -20,9 +20,9 @@ from sim2real.identification import parameters as pm
 from sim2real.identification.calibration import Calibration, Estimate
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.logs.read_log import write_log
-from sim2real.twins import make_twin
 from sim2real.twins.calibrated import calibrated
 from sim2real.twins.joints import JointTwin
+from sim2real.twins.named import make_twin
 from sim2real.twins.robot import Groups
 from tests.kit.robots import arm, quadruped
 

@@ -11,7 +11,8 @@ from benchmarks import calibration_logs as logs
 from embodied.errors import ModelError, UnknownNameError
 from sim2real.identification import parameters as pm
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.twins import make_twin, panda
+from sim2real.twins import panda
+from sim2real.twins.named import make_twin
 
 JOINT = "FR_calf"
 VALUES = {

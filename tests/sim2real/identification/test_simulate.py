@@ -19,7 +19,8 @@ from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.identification.simulate import value_and_slope
 from sim2real.logs.log import Channel, Log
-from sim2real.twins import crazyflie, make_twin, panda
+from sim2real.twins import crazyflie, panda
+from sim2real.twins.named import make_twin
 from tasks.swarm.dynamics import multirotor
 from tests.kit import twins as toys
 from tests.kit.twins import drone

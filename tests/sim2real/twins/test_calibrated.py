@@ -30,9 +30,10 @@ from sim2real.identification import calibration as cb
 from sim2real.identification.calibration import Calibration
 from sim2real.identification.model_fields import written
 from sim2real.identification.parameters import CalibrationError, Kind, Parameter
-from sim2real.twins import crazyflie, make_twin, panda
+from sim2real.twins import crazyflie, panda
 from sim2real.twins.calibrated import calibrated
 from sim2real.twins.flags import Calibration as CalibrationFlags
+from sim2real.twins.named import make_twin
 from tasks.swarm.dynamics.crazyflie import CRAZYFLIES, Preset
 from tasks.swarm.single.hover import Hover, HoverConfig
 from tests.kit.bundles import contract_of
