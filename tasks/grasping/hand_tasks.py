@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from embodied.core.task import Task
 from tasks.grasping.bimanual.catch import Catch
@@ -22,7 +22,7 @@ def _with_hand(hand: Hand) -> tuple[type[Reorient], type[RotateZ], type[Lift], t
 
     def of(base: type[TaskT]) -> type[TaskT]:
         name = f"{hand.name.capitalize()}{base.__name__}"
-        return type(name, (base,), {"hand": hand, "__module__": __name__})
+        return cast(type[TaskT], type(name, (base,), {"hand": hand, "__module__": __name__}))
 
     return of(Reorient), of(RotateZ), of(Lift), of(HandOver), of(Catch), of(Pour)
 

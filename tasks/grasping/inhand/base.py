@@ -6,6 +6,7 @@ The set-up is that of MuJoCo Playground's LEAP tasks (20 Hz control, a hollow pl
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import jax
@@ -104,6 +105,8 @@ class InHand(Task[M], Generic[M]):
     hand: ClassVar[Hand]
     palm: ClassVar[np.ndarray] = np.array([0.0, 0.0, HEIGHT], np.float32)
     """(3,) m, world frame."""
+    once: ClassVar[tuple[str, ...]] = ()
+    """Reward terms that are not paid by the second."""
     config: Any
 
     def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
@@ -114,6 +117,12 @@ class InHand(Task[M], Generic[M]):
         joint = self.model.body("cube").jntadr[0]
         self.cube_qpos = int(self.model.jnt_qposadr[joint])
         self.varied = frozenset(term.name for term in self.terms)
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """Term -> weight per control step; the config gives all but `once` per second."""
+        weights = dataclasses.asdict(self.config.weights)
+        return {name: w if name in self.once else self.timing.control_dt * w for name, w in weights.items()}
 
     def build_spec(self) -> mujoco.MjSpec:
         spec = spec_of(self.hand, self.palm, scene="scenes/floor.xml")

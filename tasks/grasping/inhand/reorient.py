@@ -154,7 +154,6 @@ GOALS = 5  # in a row, by which an episode counts as solved
 SLOWING = 0.8  # by which a target that moves on is as fast in every step as in the one before
 PACE = 2.0  # by how much more than the control's time it moves on in a step (both Playground's)
 GHOST = (0.0, 0.16, 0.06)  # m from the palm, where the cube is drawn in its target orientation
-ONCE = ("reached", "progress")  # reward terms that are not paid by the second
 # The cube's observed orientation is the same in its 24 symmetric poses: sums over its three axes of all products of
 # four of an axis's parts. They are smooth, and give the axes' directions but not which axis is which.
 FOURS = np.array(list(itertools.combinations_with_replacement(range(3), 4)))  # (15, 4)
@@ -209,12 +208,7 @@ class Reorient(InHand[TaskState]):
         "Rotate the cube until it looks like the goal, then do the next one.",
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=50.0)
-
-    @property
-    def reward_weights(self) -> Mapping[str, float]:
-        """Term -> weight per control step; the config gives all but `reached` and `progress` per second."""
-        weights = dataclasses.asdict(self.config.weights)
-        return {name: w if name in ONCE else self.timing.control_dt * w for name, w in weights.items()}
+    once = ("reached", "progress")
 
     def reset(self, key: Array) -> ResetState[TaskState]:
         return self._start(key, jnp.zeros(()) if self.config.curriculum else jnp.ones(()))

@@ -84,11 +84,6 @@ class RotateZ(InHand[TaskState]):
     )
     timing = Timing(PHYSICS_DT, round(1 / CONTROL_HZ / PHYSICS_DT), episode_seconds=25.0)
 
-    @property
-    def reward_weights(self) -> Mapping[str, float]:
-        """Term -> weight per control step; the config gives them per second."""
-        return {name: self.timing.control_dt * w for name, w in dataclasses.asdict(self.config.weights).items()}
-
     def reset(self, key: Array) -> ResetState[TaskState]:
         place, turn, fields = jax.random.split(key, 3)
         qpos, qvel = self.initial_joint_state(place, random_quat(turn))

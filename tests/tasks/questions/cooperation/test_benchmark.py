@@ -95,7 +95,7 @@ def test_paths_that_cannot_be_are_no_success(benchmark: Path, tmp_path: Path) ->
         assert report.scores["path"]["success"] == 0.0
 
 
-def test_only_its_own_benchmark_is_scored(tmp_path: Path) -> None:
+def test_only_its_own_benchmark_is_scored_and_only_a_new_folder_written(benchmark: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("")
     other = tmp_path / "other"
     files = BenchmarkFolder(other)
@@ -105,6 +105,8 @@ def test_only_its_own_benchmark_is_scored(tmp_path: Path) -> None:
     )
     with pytest.raises(EmbodiedError, match="is not the manifest of a cooperation benchmark"):
         score_answers(tmp_path / "a.jsonl", other, BENCHMARK)
+    with pytest.raises(EmbodiedError, match="is not empty"):
+        write(WriteSettings(benchmark, scenes=1))
 
 
 @pytest.mark.slow

@@ -72,10 +72,10 @@ def resting(drone: Multirotor, count: int) -> Body:
 
 def flown_to(targets: np.ndarray, drone: Multirotor, seconds: float, rate: int, gains: Any = None) -> Body:
     """The path of drones that the PID, or Mellinger's controller, leads from the origin to targets (A, 3) m."""
-    body, still = resting(drone, len(targets)), np.zeros_like(targets)
-    setpoint = Setpoint(jnp.asarray(targets), still, still, still[:, 0])
-    cascade = Pid.of(drone)
-    control: Controller = lambda state, body, dt: cascade.position(state, targets, still[:, 0], body, dt)  # noqa: E731
+    body, cascade, places = resting(drone, len(targets)), Pid.of(drone), jnp.asarray(targets)
+    still = jnp.zeros_like(places)
+    setpoint = Setpoint(places, still, still, still[:, 0])
+    control: Controller = lambda state, body, dt: cascade.position(state, places, still[:, 0], body, dt)  # noqa: E731
     if gains is not None:
         control = lambda state, body, dt: Mellinger(drone, gains).update(state, setpoint, body, dt)  # noqa: E731
     return fly(drone, control, (mellinger if gains else pid).start(body), body, seconds, rate)
