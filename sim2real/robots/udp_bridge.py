@@ -35,7 +35,8 @@ from sim2real.robots.udp_messages import (
 
 FINAL = (Status.DAMPED, Status.WATCHDOG, Status.REFUSED)
 """States that only a new session ends."""
-SILENCE = 1.0  # s without a message of its host after which a session that never moved the robot may be replaced
+SILENCE = 1.0  # s without a message of its host after which a session that does not move the robot may be replaced
+MOST_AT_ONCE = 64  # datagrams between two looks at the watchdog, so that a flood of them does not keep it from acting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +107,9 @@ class Bridge:
             self._send(self._filter.session, self._host)
 
     def _receive(self) -> None:
-        while select.select([self._socket], [], [], 0)[0]:
+        for _ in range(MOST_AT_ONCE):
+            if not select.select([self._socket], [], [], 0)[0]:
+                return
             data, host = self._socket.recvfrom(wire_size(COMMAND_SIZE, self._key) + 1)
             try:
                 command = unpack_command(data, self._key)
@@ -138,13 +141,14 @@ class Bridge:
     def _may_begin(self, command: Command, host: tuple[str, int]) -> bool:
         """Whether a new session may replace the present one.
 
-        Not an earlier session again; not while the robot moves or its host still speaks; and only one of the computer
-        that began the first: another one waits until a person starts the bridge anew.
+        Not an earlier session again; not while the robot moves or its host still speaks, even if that only repeats that
+        the robot is to damp; and only one of the computer that began the first: another one waits until a person starts
+        the bridge anew.
         """
         if command.session in self._past or (self._host is not None and host[0] != self._host[0]):
             return False
         silent = time.monotonic_ns() - self._spoke > 1e9 * SILENCE
-        return self.status in (Status.IDLE, *FINAL) or (self.status is Status.READY and silent)
+        return self.status is Status.IDLE or (self.status is not Status.ACTIVE and silent)
 
     def _hold(self, command: Command) -> None:
         """Pass targets on, if they are within the limits: the host's own check is not trusted."""

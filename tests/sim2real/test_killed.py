@@ -19,7 +19,7 @@ from sim2real import deploy, preflight
 from sim2real.bundles.bundle import load
 from sim2real.logs.mcap_log import FLUSH_EVERY, read
 from sim2real.robots.base import Phase
-from sim2real.robots.udp_bridge import BridgeOptions
+from sim2real.robots.udp_bridge import SILENCE, BridgeOptions
 from tests.kit.bundles import shipped_bundle
 
 pytest.importorskip("onnxruntime")
@@ -63,6 +63,8 @@ class Flight:
     """A deployment over UDP to a simulated robot."""
 
     folder: Path
+    command: list[str]
+    """Of the host."""
     bridge: subprocess.Popen[bytes]
     host: subprocess.Popen[str]
 
@@ -118,7 +120,7 @@ def fly(bundle: Path, tmp_path: Path) -> Iterator[Callable[[float], Flight]]:
         words += ["--safety.max-late", "5", "--safety.misses", "1e6", "--log", str(tmp_path / "run.mcap")]
         command = [sys.executable, "-m", "sim2real.deploy", str(bundle), *words]
         processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True))
-        flight = Flight(tmp_path, *processes)
+        flight = Flight(tmp_path, command, *processes)
         until(lambda: flight.written or flight.host.poll() is not None)
         until(lambda: time.monotonic() > flight.written[0][0] + seconds)
         assert flight.host.poll() is None
@@ -176,3 +178,22 @@ def test_a_host_whose_bridge_is_killed_latches_and_ends_its_log(
     assert latched[0] - log["joint_pos"].time[-1] > 5 * period
     assert latched[-1] - latched[0] > 0.9  # it goes on damping for a second
     assert log["command"].time[-1] < latched[0]
+
+
+def test_a_waiting_host_takes_the_robot_a_second_after_the_first_ones_last_word(fly: Callable[[float], Flight]) -> None:
+    """The first host is stopped by its operator while another waits for the robot."""
+    flight = fly(0.7)
+    other = [word.replace("run.mcap", "other.mcap") for word in flight.command]
+    waiting = subprocess.Popen(other, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(10.0)  # until it asks for the robot
+        flight.host.send_signal(signal.SIGINT)
+        flight.host.communicate(timeout=60)
+        before = flight.written[-1][0]
+        until(lambda: flight.written[-1][0] > before)
+        after = next(when for when, _ in flight.written if when > before)
+        damped = [when for when in flight.damped if before < when < after]
+        assert after - damped[0] > 1.0 + SILENCE - SLACK  # the first host says DAMP for a second, and then nothing
+    finally:
+        waiting.kill()
+        waiting.wait()

@@ -21,7 +21,7 @@ from sim2real.deployment.safety import Safety, SafetyConfig
 from sim2real.robots import udp_messages as um
 from sim2real.robots.base import Measurement, RobotError
 from sim2real.robots.udp import Udp, UdpOptions
-from sim2real.robots.udp_bridge import Bridge, BridgeOptions
+from sim2real.robots.udp_bridge import MOST_AT_ONCE, Bridge, BridgeOptions
 from tests.kit.fakes import FakeRobot, Sway, leg
 
 ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3)  # a machine may pause; limits have tests of their own
@@ -333,6 +333,8 @@ def test_neither_a_stranger_nor_a_second_host_begins_a_session(tmp_path, status)
     bridge._take(um.unpack_command(hello(4)), ("10.0.0.1", 5001))  # its host still speaks
     assert bridge._host == ("10.0.0.1", 5000)
     bridge.status = um.Status(status)
+    bridge._take(um.unpack_command(hello(5)), ("10.0.0.1", 5001))  # it has spoken within the last second
+    assert bridge._host == ("10.0.0.1", 5000)
     bridge._spoke = 0
     bridge._take(um.unpack_command(hello(2)), ("10.0.0.66", 5000))
     assert bridge._host == ("10.0.0.1", 5000)
@@ -340,6 +342,18 @@ def test_neither_a_stranger_nor_a_second_host_begins_a_session(tmp_path, status)
     bridge._take(um.unpack_command(hello(3)), ("10.0.0.1", 5001))  # its own person starts the host again
     assert bridge._host == ("10.0.0.1", 5001)
     assert bridge.status is um.Status.READY
+
+
+def test_a_flood_does_not_keep_the_watchdog_from_its_turn(tmp_path):
+    bridge, _ = bridge_alone(tmp_path)
+    address, count = bridge._socket.getsockname(), 2 * MOST_AT_ONCE
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
+        for _ in range(count):
+            attacker.sendto(b"x", address)
+        bridge.poll()
+        assert bridge.refused == MOST_AT_ONCE
+        bridge.poll()
+        assert bridge.refused == count
 
 
 def test_messages_with_a_key_come_back_and_others_are_refused():
