@@ -40,8 +40,8 @@ class Actuator:
     unit: str
     """Of the target, such as rad for a joint's position servo."""
     offset: float
-    """Target at action 0 where that is the same at any time, else at rest: the first target of a robot that is brought
-    to its stance, and that of a step which fails."""
+    """Target at action 0 where that is the same at any time, else in the home pose: the first target of a robot that is
+    brought to its stance, and that of a step which fails."""
     up: float
     """Change of the target per unit of a positive action; 0 where the target follows from more than the action."""
     down: float

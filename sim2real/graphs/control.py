@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
+import mujoco
 import numpy as np
 
 from embodied.core.episode import flatten_observation
@@ -163,14 +164,31 @@ def with_commands(task: Task[Any], state: Any) -> Any:
 
 @functools.lru_cache(maxsize=2)
 def draws_of(task: Task[Any]) -> list[ResetState[Any]]:
-    """First states of `DRAWS` episodes; cached, since a task's description and its check both read them."""
+    """First states of `DRAWS` episodes, the one whose joints are nearest to the home pose first.
+
+    Cached, since a task's description and its check both read them.
+    """
     reset = jitted_reset(task)
-    return [jax.device_get(reset(key)) for key in jax.random.split(jax.random.PRNGKey(0), DRAWS)]
+    draws = [jax.device_get(reset(key)) for key in jax.random.split(jax.random.PRNGKey(0), DRAWS)]
+    home, places = home_of(task.model), angles_of(task.model)
+    away = (lambda draw: 0.0) if home is None else lambda draw: float(np.abs(draw.qpos - home)[places].max())
+    return sorted(draws, key=away)
 
 
 def first_draw(task: Task[Any]) -> ResetState[Any]:
-    """The first of them, whose numbers are the examples."""
+    """The first of them, whose numbers are the examples: of a robot at home, where some episodes begin there."""
     return draws_of(task)[0]
+
+
+def home_of(model: mujoco.MjModel) -> np.ndarray | None:
+    """(nq,) the keyframe `home`; None where the model has none."""
+    names = [model.key(number).name for number in range(model.nkey)]
+    return model.key("home").qpos if "home" in names else None
+
+
+def angles_of(model: mujoco.MjModel) -> np.ndarray:
+    """Places of hinges (rad) and slides (m) in `qpos`."""
+    return model.jnt_qposadr[np.isin(model.jnt_type, (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE))]
 
 
 class _Step:

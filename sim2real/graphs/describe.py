@@ -25,7 +25,7 @@ from sim2real.contract.planner import Planner
 from sim2real.contract.rotors import rotors_of
 from sim2real.contract.speeds import top_speeds
 from sim2real.graphs.action_map import ActionMap
-from sim2real.graphs.control import ControlGraph, FirstTrace, Policy, draws_of, first_draw, setpoints_of
+from sim2real.graphs.control import ControlGraph, FirstTrace, Policy, draws_of, first_draw, home_of, setpoints_of
 from sim2real.graphs.graph import Graph, GraphError
 from sim2real.graphs.tracing.sources import Sources
 
@@ -241,9 +241,9 @@ def _first_target(task: Task[Any]) -> np.ndarray:
 
 
 def _actuators(task: Task[Any], stance: np.ndarray) -> tuple[Actuator, ...]:
-    """One row for each actuator of the model, at rest where an episode begins; limits hold the stance (nu,) too."""
+    """One row for each actuator of the model, at rest in the home pose; limits hold the stance (nu,) too."""
     model = task.model
-    start = np.asarray(first_draw(task).qpos)
+    start = _home(task)
     return tuple(_actuator(model, number, start, float(stance[number])) for number in range(model.nu))
 
 
@@ -339,8 +339,8 @@ def _joints(task: Task[Any], names: Sequence[str], robot: str) -> tuple[Joint, .
 
 def _home(task: Task[Any]) -> np.ndarray:
     """(nq,) the model's keyframe `home`; where it has none, the start of an episode."""
-    keys = [task.model.key(number).name for number in range(task.model.nkey)]
-    return task.model.key("home").qpos if "home" in keys else np.asarray(first_draw(task).qpos)
+    home = home_of(task.model)
+    return np.asarray(first_draw(task).qpos) if home is None else home
 
 
 def joint_of(model: mujoco.MjModel, name: str, default: float, limits: tuple[float, float], speed: float) -> Joint:

@@ -51,6 +51,21 @@ def test_every_source_has_a_unit_and_says_what_it_is(contract: Contract) -> None
         assert number.lower <= number.upper
 
 
+def test_a_robot_rests_in_its_home_pose(contract: Contract) -> None:
+    """Also where episodes begin in any pose: what the servos hold is off by what their load bends them."""
+    home = {joint.name: joint.default for joint in contract.joints}
+    for actuator in contract.actuators:
+        if actuator.joint:
+            assert actuator.offset == pytest.approx(home[actuator.joint], abs=0.2)
+
+
+def test_what_has_to_be_given_has_the_home_pose_as_its_example() -> None:
+    contract = contract_of("locomotion/go1-getup")
+    limp, target = (next(one for one in contract.step.remembered if one.name == name) for name in ("limp", "target"))
+    assert limp.begin == (0.0,)
+    assert target.begin == pytest.approx([joint.default for joint in contract.joints], abs=0.2)
+
+
 def test_a_hovering_drone_says_where_its_rotors_are_and_how_they_push() -> None:
     """From these numbers alone the drone hangs level: no torque at equal thrusts, and thrust for its weight."""
     contract = contract_of("swarm/hover")
