@@ -71,7 +71,7 @@ class RobotModel:
         self._bias = np.asarray(mismatch.encoder_bias) if mismatch.encoder_bias else np.zeros(len(contract.joints))
         self._noise = {term.source: term.noise for term in contract.terms if term.source and term.noise > 0}
         floats = contract.imu is not None and not contract.step.base and self.agents == 1
-        self._parts = _parts(self.task.model, contract) if floats else {}
+        self._parts = _parts(self.task.model, contract) if floats else _first_body(self.task) if self.task.team else {}
 
     def start(self, seed: int) -> ResetState[Any]:
         """Initial state, with the parameters of this robot."""
@@ -203,6 +203,15 @@ def _parts(model: mujoco.MjModel, contract: Contract) -> dict[str, Callable[[Map
     if torques and sensors.issuperset(torques):
         found["joint_torque"] = lambda readings: np.concatenate([readings[name] for name in torques])
     return found
+
+
+def _first_body(task: Task[Any]) -> dict[str, Callable[[Mapping[str, np.ndarray]], np.ndarray]]:
+    """Position of the first floating body: of a team that is seen by one of its robots, that one. Else nothing."""
+    free = np.flatnonzero(task.model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)
+    if not len(free):
+        return {}
+    name = task.model.body(int(task.model.jnt_bodyid[free[0]])).name
+    return {"position": lambda readings: readings[f"{name}.pos"]}
 
 
 def turned(quat: np.ndarray, rotation: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ import mujoco
 from jax import Array
 
 from embodied.core.entity_rows import Kind, entity_rows, passing
-from embodied.core.facets import Operator, Pictures, Team
+from embodied.core.facets import Deployment, Operator, Pictures, Team
 from embodied.core.hooks import UNCHANGED, Changes, Observation, Timing
 from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
@@ -176,7 +176,8 @@ class DroneTeam(Task[TaskState[G]], abc.ABC, Generic[G]):
 
     @functools.cached_property
     def operator(self) -> Operator:
-        return Operator(self.commands, setpoints=self.level.entries)
+        fence = Deployment(workspace=tuple(zip(self.arena.low, self.arena.high, strict=True)))
+        return Operator(self.commands, setpoints=self.level.entries, deployment=fence)
 
     @functools.cached_property
     def team(self) -> Team | None:

@@ -112,3 +112,10 @@ def test_documents_that_contradict_themselves_are_refused(change, said: str) -> 
     change(document)
     with pytest.raises((ValueError, EmbodiedError), match=said):
         read_text((json.dumps(document, indent=2) + "\n").encode())
+
+
+@pytest.mark.parametrize("name", ["swarm/formation", "swarm/hover", "swarm/trajectory"])
+def test_a_drone_has_a_fence(name: str) -> None:
+    workspace = contract_of(name).workspace
+    assert len(workspace) == 3
+    assert all(low < high for low, high in workspace)
