@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -117,13 +118,19 @@ def _members(kind: Any, value: Any, where: str) -> Any:
     """`value` with texts as the members that they name, where the annotation `kind` has members.
 
     Raises:
-        EmbodiedError: there is no such member; lists those there are.
+        EmbodiedError: there is no such member, a tuple has another length, or a number is none; says what is expected.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return _members(arguments[0], value, where)
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_members(arguments[0], one, where) for one in value)
+        fitting = next((one for one in arguments if _is_tuple_of(one, value)), arguments[0])
+        return None if value is None else _members(fitting, value, where)
+    if origin is tuple:
+        if isinstance(value, str | bool | float | int | Mapping) or not _is_tuple_of(kind, value):
+            raise EmbodiedError(f"{where}={value!r}; expected {_values(arguments)}")
+        kinds = itertools.repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
+        return tuple(_members(one, inner, where) for one, inner in zip(kinds, value, strict=False))
+    if kind is float and isinstance(value, str | bool | list | tuple | Mapping):
+        raise EmbodiedError(f"{where}={value!r}; expected a number")
     if kind is Path and isinstance(value, str):
         return Path(value)
     if not (isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str)):
@@ -132,6 +139,18 @@ def _members(kind: Any, value: Any, where: str) -> Any:
         return kind(value)
     except ValueError:
         raise UnknownNameError(where, value, [str(member.value) for member in kind]) from None
+
+
+def _is_tuple_of(kind: Any, value: Any) -> bool:
+    """Whether the annotation `kind` is of tuples as long as a value."""
+    arguments = typing.get_args(kind)
+    sized = typing.get_origin(kind) is tuple and isinstance(value, Sized)
+    return sized and (arguments[-1] is Ellipsis or len(value) == len(arguments))
+
+
+def _values(kinds: Sequence[Any]) -> str:
+    """Description of a tuple of these annotations."""
+    return "a list" if kinds[-1] is Ellipsis else f"a list of {len(kinds)}"
 
 
 def to_json(value: Any) -> Any:
@@ -178,7 +197,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         repeated = len(arguments) == 2 and arguments[1] is Ellipsis
         if not isinstance(value, list | tuple) or not (repeated or len(value) == len(arguments)):
-            raise RunError(f"{where} is {value!r}; expected a list{'' if repeated else f' of {len(arguments)}'}")
+            raise RunError(f"{where} is {value!r}; expected {_values(arguments)}")
         kinds = [arguments[0]] * len(value) if repeated else arguments
         return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):

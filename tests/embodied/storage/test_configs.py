@@ -69,3 +69,19 @@ def test_an_unknown_member_in_a_file_is_refused_with_those_there_are() -> None:
     config = join_content()["swarm/formation"].load().config_type()
     with pytest.raises(RunError, match=r"config\.shape is 'helix'; expected one of circle, grid, line, wedge"):
         from_json(type(config), to_json(config) | {"shape": "helix"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("latency", [0.0, 0.01, 0.02], "latency=[0.0, 0.01, 0.02]; expected a list of 2"),
+        ("latency", 0.01, "latency=0.01; expected a list of 2"),
+        ("latency", "ab", "latency='ab'; expected a list of 2"),
+        ("latency", (0.0, "late"), "latency='late'; expected a number"),
+        ("start_tilt", "steep", "start_tilt='steep'; expected a number"),
+        ("start_tilt", [1.0], "start_tilt=[1.0]; expected a number"),
+    ],
+)
+def test_a_value_of_another_form_is_refused_and_never_cut_off(field: str, value: Any, expected: str) -> None:
+    with pytest.raises(EmbodiedError, match=re.escape(expected)):
+        override(join_content()["swarm/hover"].load().config_type(), {field: value})
