@@ -74,11 +74,13 @@ if TYPE_CHECKING:
     from embodied.env.factory import functional, make
     from embodied.env.registry import REGISTRY
     from embodied.env.step import Step
+    from embodied.errors import EmbodiedError
     from embodied.train import train_policy
 
-__all__ = ["REGISTRY", "Env", "Step", "__version__", "functional", "make", "train_policy"]
+__all__ = ["REGISTRY", "EmbodiedError", "Env", "Step", "__version__", "functional", "make", "train_policy"]
 
 _LAZY = {
+    "EmbodiedError": "embodied.errors",
     "Env": "embodied.env.env",
     "Step": "embodied.env.step",
     "functional": "embodied.env.factory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 import mujoco
@@ -36,9 +37,29 @@ def compose(scene: str | Path, *robots: str | Path) -> mujoco.MjSpec:
     return _joined([path_of(part) for part in (scene, *robots)], {})
 
 
-def compose_text(scene: str | Path, robot: str) -> mujoco.MjSpec:
-    """A scene with a robot that is given as MJCF text."""
-    return _joined([path_of(scene), Path("robot.xml")], {"robot.xml": robot.encode()})
+def compose_text(scene: str | Path, robot: str, name: str = "robot") -> mujoco.MjSpec:
+    """A scene with a robot that is given as MJCF text; where both have a name, `robot_` stands before the robot's."""
+    file = path_of(scene)
+    return _joined([file, Path(f"{name}.xml")], {f"{name}.xml": _renamed(robot, file).encode()})
+
+
+REFERENCES = {
+    "material": ("material",), "texture": ("texture",), "mesh": ("mesh",), "hfield": ("hfield",),
+    "geom": ("geom", "geom1", "geom2"), "light": (), "camera": (),
+}  # fmt: skip
+"""Elements whose names may meet -> attributes that refer to them; bodies, joints and sensors keep the robot's names."""
+
+
+def _renamed(robot: str, scene: Path) -> str:
+    """A robot's MJCF with other names where the scene has things of the same kind and name."""
+    tree, taken = ElementTree.fromstring(robot), ElementTree.parse(scene)
+    for kind, attributes in REFERENCES.items():
+        names = {one.get("name") for one in taken.iter(kind)} & {one.get("name") for one in tree.iter(kind)} - {None}
+        for element in tree.iter() if names else ():
+            for attribute in (*attributes, *(("name",) if element.tag == kind else ())):
+                if (name := element.get(attribute)) in names:
+                    element.set(attribute, f"robot_{name}")
+    return ElementTree.tostring(tree, encoding="unicode")
 
 
 def _joined(files: list[Path], texts: dict[str, bytes]) -> mujoco.MjSpec:

@@ -15,7 +15,7 @@ from embodied.core import randomization
 from embodied.core.facets import TermDescription
 from embodied.core.hooks import UNCHANGED, Changes
 from embodied.core.randomization import Term
-from embodied.core.scenes import compose, compose_text
+from embodied.core.scenes import compose_text
 from embodied.core.task import Task
 from embodied.core.world import Control, World
 from embodied.errors import ModelError
@@ -186,7 +186,8 @@ class LeggedTask(Task[M], Generic[M]):
         second (2 iterations: 14 mm) at the same speed; implicitfast with so few iterations can fall through the floor.
         """
         robot = self.robot
-        spec = compose(FLOOR, robot.source.file.resolve()) if robot.xml is None else compose_text(FLOOR, robot.xml)
+        written = robot.source.file.read_text(encoding="utf-8") if robot.xml is None else robot.xml
+        spec = compose_text(FLOOR, written, robot.name)
         self.ground.shape(spec)
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
         spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL

@@ -12,6 +12,7 @@ import mujoco
 
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, listing
+from embodied.robot.files import limits
 from embodied.robot.files.fit import fit_solids
 from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, fix_inertias, has_masses
 from embodied.robot.files.meshes import SUFFIXES, find_mesh, is_y_up, readable_mesh, vertices_of
@@ -52,12 +53,14 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     root = parse(path, content(path))
     if root.tag == "mujoco":
         refuse_outside(path, root, path.resolve().parent)
+        limits.refuse_mjcf(path, root)
         spec = _spec(path, None)
         return ModelFile(spec, False, tuple(keep_robot(path, spec)), {})
     if root.tag != "robot":
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
     _refuse_several_robots(path, root)
     _refuse_vectors(path, root)
+    limits.refuse_urdf(path, root)
     fixes = _find_meshes(path, root) + collide_with_visuals(root)
     mimics, lost = _mimics(path, root)
     fixes += lost

@@ -109,15 +109,24 @@ class LeggedModel:
         return load_spec(self.source.file.resolve()) if self.xml is None else mujoco.MjSpec.from_string(self.xml)
 
 
+LOWEST_BASE = 0.03
+"""m, least height of the base's frame above the soles: a walking robot of a hand's size has more (our choice)."""
+
+
 def legged_model(robot: Robot) -> LeggedModel:
     """The model of a legged robot: its file where that has all that tasks read, else the file rewritten.
 
     Raises:
-        ModelError: it has no legs, its base is fixed, or its servos do not hold it upright.
+        ModelError: it has no legs, its base is fixed or its frame at the soles, or its servos do not hold it upright.
     """
     require_kind(robot, Kind.LEGGED)
     if not robot.free:
         raise ModelError(f'{robot.file}: its base is fixed, and it cannot walk; say base = "free" in {NAME}')
+    if robot.height < LOWEST_BASE:
+        raise ModelError(
+            f"{robot.file}: the frame of its base {robot.trunk!r} is {robot.height:.3f} m above the soles in the home "
+            f"pose, and tasks measure the robot by it; expected {LOWEST_BASE} m or more, such as a frame at the hips"
+        )
     feet = _complete(robot)
     return _rewritten(robot) if feet is None else _as_it_is(robot, feet)
 
@@ -261,17 +270,15 @@ def bare_spec(robot: Robot) -> mujoco.MjSpec:
 
 def clear(spec: mujoco.MjSpec) -> None:
     """Remove the scene of the file: floor, lights, cameras, actuators, sensors, keys."""
-    world = spec.worldbody
-    for element in [
-        *world.geoms,
-        *world.lights,
-        *world.cameras,
-        *spec.actuators,
-        *spec.sensors,
-        *spec.keys,
-        *spec.lights,
-        *spec.cameras,
-    ]:
+    scene = (
+        spec.worldbody.geoms,
+        spec.lights,
+        spec.cameras,
+        spec.actuators,
+        spec.sensors,
+        spec.keys,
+    )  # each element once
+    for element in [one for elements in scene for one in elements]:
         spec.delete(element)
 
 

@@ -3,7 +3,7 @@
 import mujoco
 import pytest
 
-from embodied.core.scenes import compile_spec, compose, load_spec
+from embodied.core.scenes import compile_spec, compose, compose_text, load_spec
 from embodied.errors import ModelError
 
 
@@ -39,3 +39,16 @@ def test_model_that_does_not_compile():
     with pytest.raises(ModelError, match=r"weightless.*does not compile.*mass") as caught:
         compile_spec(spec)
     assert "\n" not in str(caught.value)
+
+
+def test_a_robots_names_give_way_to_the_scenes():
+    robot = """<mujoco><asset><texture name="floor" builtin="flat" type="2d" width="4" height="4"/>
+    <material name="floor" texture="floor"/></asset><worldbody><body name="floor"><freejoint/>
+    <geom name="floor" size=".1" material="floor"/><geom name="sole" size=".1"/></body></worldbody>
+    <contact><exclude body1="floor" body2="world"/><pair geom1="sole" geom2="floor"/></contact></mujoco>"""
+    model = compile_spec(compose_text("scenes/floor.xml", robot))
+    own = model.geom("robot_floor")
+    assert model.material(int(own.matid[0])).name == "robot_floor"
+    assert model.body(int(own.bodyid[0])).name == "floor"
+    assert int(model.pair_geom2[0]) == own.id
+    assert model.geom("floor").type[0] == mujoco.mjtGeom.mjGEOM_PLANE

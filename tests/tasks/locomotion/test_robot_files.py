@@ -76,6 +76,26 @@ def test_a_strangers_robot_is_held_by_zero_actions(feet: str, request: pytest.Fi
     assert feet == "four_feet" or terms["phase"] == (4,)
 
 
+def test_a_robot_in_a_scene_of_its_own_is_taken_alone(four_feet: str, tmp_path: Path) -> None:
+    """Floor, lights, cameras and names of the file's scene neither stay nor meet those of the task."""
+    spec = mujoco.MjSpec.from_file(four_feet)
+    world, trunk = spec.worldbody, spec.worldbody.first_body()
+    if not any(int(joint.type) == int(mujoco.mjtJoint.mjJNT_FREE) for joint in trunk.joints):
+        trunk.add_freejoint()
+    spec.add_material(name="floor")
+    world.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], material="floor")
+    for place in (world, trunk):
+        place.add_light(name=f"{place.name}_light")
+        place.add_camera(name=f"{place.name}_camera")
+    file = tmp_path / "scene.xml"
+    file.write_text(spec.to_xml())
+    (tmp_path / "robot.toml").write_text('kind = "legged"\nbase = "free"\n')
+    model = Joystick(JoystickConfig(robot=str(file))).model
+    cameras = {model.camera(number).name for number in range(model.ncam)}
+    assert not {"world_camera", f"{trunk.name}_camera"} & cameras
+    assert model.nu == 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "feet", "options"),

@@ -1,0 +1,62 @@
+"""Limits of a robot's file that contradict themselves are refused in one line, with file, element and number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from embodied.errors import ModelError
+from embodied.robot.files.model import read_model
+
+URDF = """<robot name="two"><link name="base"/><link name="arm"><inertial><mass value="1"/>
+<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="shoulder" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+<limit {limit}/></joint></robot>"""
+MJCF = """<mujoco><worldbody><body><joint name="j" axis="0 1 0" {joint}/><geom size="0.1"/></body></worldbody>
+<actuator><motor name="m" joint="j" {motor}/></actuator>
+<keyframe><key name="home" qpos="{home}"/></keyframe></mujoco>"""
+SOUND = {"lower": "-1", "upper": "1", "effort": "20", "velocity": "3"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"lower": "1.5", "upper": "-1.5"}, 'lower="1.5" is above upper="-1.5"; expected the smaller first'),
+        ({"effort": "-40"}, 'effort="-40"; expected 0 or more'),
+        ({"velocity": "-3"}, 'velocity="-3"; expected 0 or more'),
+        ({"velocity": "nan"}, 'velocity: "nan"; expected a number of at most 1e+17'),
+        ({"upper": "1e308"}, 'upper: "1e308"; expected a number of at most 1e+17'),
+        ({"effort": "inf"}, 'effort: "inf"; expected a number'),
+        ({"lower": "low"}, 'lower: "low"; expected a number'),
+    ],
+)
+def test_limits_of_a_urdf(tmp_path: Path, changed: dict[str, str], expected: str) -> None:
+    file = tmp_path / "two.urdf"
+    file.write_text(URDF.format(limit=" ".join(f'{key}="{text}"' for key, text in {**SOUND, **changed}.items())))
+    with pytest.raises(ModelError, match=re.escape(f"{file}: <limit> of joint 'shoulder': {expected}")):
+        read_model(file)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"joint": 'range="1 -1"'}, "range of <joint> 'j': \"1 -1\"; expected the smaller first"),
+        ({"joint": 'actuatorfrcrange="-inf 5"'}, "actuatorfrcrange of <joint> 'j': \"-inf\"; expected a number"),
+        ({"motor": 'ctrlrange="nan 1"'}, "ctrlrange of <motor> 'm': \"nan\"; expected a number"),
+        ({"home": "nan"}, "qpos of <key> 'home': \"nan\"; expected a number"),
+    ],
+)
+def test_ranges_of_an_mjcf(tmp_path: Path, changed: dict[str, str], expected: str) -> None:
+    file = tmp_path / "one.xml"
+    file.write_text(MJCF.format(**{"joint": 'range="-1 1"', "motor": 'ctrlrange="-1 1"', "home": "0.5", **changed}))
+    with pytest.raises(ModelError, match=re.escape(f"{file}: {expected}")):
+        read_model(file)
+
+
+@pytest.mark.parametrize("limit", ['lower="-1e16" upper="1e16" effort="0" velocity="0"', 'effort="5" velocity="1"'])
+def test_what_makers_write_is_read(tmp_path: Path, limit: str) -> None:
+    file = tmp_path / "two.urdf"
+    file.write_text(URDF.format(limit=limit))
+    assert read_model(file).is_urdf
