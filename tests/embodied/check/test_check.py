@@ -224,6 +224,11 @@ TOLD = '''
     def observe(self, world, state, key):
         return {"policy": {**super().observe(world, state, key)["policy"], "height": world.qpos}}
 
+== undocumented term of several words: observations are documented
+-> observation policy/width_of_gap: the docstring of observe does not name it
+    def observe(self, world, state, key):
+        return {"policy": {**super().observe(world, state, key)["policy"], "width_of_gap": world.qpos}}
+
 == undocumented option: options are documented
 -> option Options.width: it has no docstring
     @dataclasses.dataclass(frozen=True)
