@@ -21,7 +21,8 @@ from embodied.storage.paths import asset_roots
 from policies.training.loading import PREFIX, open_checkpoint
 
 LARGEST = 1_000_000  # bytes of a shipped policy
-KEPT = ("policy", "task", "identities", "task_encoding")  # of a checkpoint's meta: what `load_policy` reads
+KEPT = ("policy", "task", "identities", "task_encoding", "needs")  # of a checkpoint's meta: what loading a policy reads
+BEFORE = ".before"  # suffix of the folder of a policy while another takes its place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +69,17 @@ def ship(run: Path, *, replace: bool) -> Path:
     meta = {key: checkpoint.meta[key] for key in KEPT if key in checkpoint.meta}
     with tempfile.TemporaryDirectory(dir=target.parent.parent.parent) as temporary:
         saved = checkpoints.save(Path(temporary), checkpoint.step, tensors, meta)
-        shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        saved.rename(target)
+        before = target.with_name(f"{target.name}{BEFORE}")
+        if target.exists():
+            shutil.rmtree(before, ignore_errors=True)
+            target.rename(before)
+        try:
+            saved.rename(target)
+        except OSError:
+            before.rename(target)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
     return target
 
 

@@ -27,7 +27,7 @@ def by_path(rows: Sequence[Summary]) -> Table:
     return Table(
         "",
         tuple(
-            (str(row.run.path), row.learner, str(row.steps), "" if math.isnan(row.success) else f"{row.success:.4g}",
+            (str(row.run.path), row.learner, str(row.steps), "" if math.isnan(row.success) else _marked(row, ".4g"),
              span(row.age), size_text(row.size))
             for row in rows
         ),
@@ -40,8 +40,12 @@ def _cells(row: Summary) -> tuple[str, ...]:
 
 
 def _success(row: Summary) -> str:
-    """Of training alone with a tilde: those episodes were not fresh, and the policy went on learning."""
-    return "-" if math.isnan(row.success) else f"{'' if row.evaluated else '~'}{100 * row.success:.1f} %"
+    return "-" if math.isnan(row.success) else _marked(row, ".1%").replace("%", " %")
+
+
+def _marked(row: Summary, form: str) -> str:
+    """Success, of training alone with a tilde: those episodes were not fresh, and the policy went on learning."""
+    return f"{'' if row.evaluated else '~'}{row.success:{form}}"
 
 
 def seeds_table(comparison: Comparison) -> Table:

@@ -1,6 +1,7 @@
 """`evaluate`, `list`, `bench`, `ship`: what they print, write and refuse."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from embodied import list as listing
 from embodied.bench import __main__ as bench
 from embodied.bench import speed
 from embodied.env.registry import join_content
+from embodied.errors import EmbodiedError
 from embodied.storage import checkpoints
 from tests.kit.commands import refused
 from tests.kit.task_file import mass
@@ -109,3 +111,37 @@ def test_task_is_found_among_flags():
 def test_numbers_are_short():
     assert cli.number(1_250_000.0) == "1.25M"
     assert cli.number(0.03125) == "0.03125"
+
+
+def test_a_shipped_policy_keeps_what_it_needs_and_stays_where_its_successor_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(ship, "asset_roots", lambda: (tmp_path,))
+    (tmp_path / "policies").mkdir()
+    meta = {"task": "swarm/hover", "policy": {}, "needs": {"preset": "t350"}}
+
+    def checkpoint(step, number):
+        return checkpoints.save(
+            tmp_path / "run", step, {"policy/x": torch.full((1,), number), "trainer/y": torch.zeros(1)}, meta
+        )
+
+    def shipped():
+        found = checkpoints.load(target)
+        return found.step, dict(found.meta), {name: tensor.item() for name, tensor in found.tensors.items()}
+
+    target = ship.ship(checkpoint(1, 1.0), replace=False)
+    assert shipped() == (1, meta, {"policy/x": 1.0})
+    later = checkpoint(2, 2.0)
+    with pytest.raises(EmbodiedError, match="shipped already"):
+        ship.ship(later, replace=False)
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda path, to: _full() if path.name == later.name else rename(path, to))
+    with pytest.raises(OSError, match="no space"):
+        ship.ship(later, replace=True)
+    assert shipped()[0] == 1
+    monkeypatch.setattr(Path, "rename", rename)
+    assert ship.ship(later, replace=True) == target
+    assert shipped() == (2, meta, {"policy/x": 2.0})
+    assert [path.name for path in target.parent.iterdir()] == ["hover"]
+
+
+def _full():
+    raise OSError("no space")
