@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -12,6 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+
 VERSION = "0.2.0"
 TEMPORARY = ".tmp-"  # Names that start so are unfinished and must not be read.
 
@@ -19,6 +22,26 @@ TEMPORARY = ".tmp-"  # Names that start so are unfinished and must not be read.
 def embodied_version() -> str:
     """Version of this package, as files that it writes name it."""
     return VERSION
+
+
+def locked(path: Path) -> int | None:
+    """Descriptor that locks a file or folder until it is closed; None where there are no locks.
+
+    Raises:
+        BlockingIOError: it is locked, by this process or another.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def read_file(path: Path) -> bytes:

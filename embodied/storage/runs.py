@@ -14,7 +14,6 @@ No path but that of a task's own file is written into any of them, so a run may 
 gone, the copy replaces it.
 """
 
-import importlib
 import math
 import os
 import shutil
@@ -32,6 +31,7 @@ from embodied.storage.files import (
     dumps,
     embodied_version,
     jsonable,
+    locked,
     read_file,
     read_json,
     seal,
@@ -40,8 +40,6 @@ from embodied.storage.files import (
     write_atomic,
 )
 from embodied.storage.metrics import METRICS, Logger, Metrics
-
-fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 RUNS = Path("runs")
 """Folder of all runs, where none is named."""
@@ -269,18 +267,12 @@ class Run:
         Raises:
             RunError: another process has claimed it.
         """
-        if fcntl is None or self._claimed is not None:
+        if self._claimed is not None:
             return
-        descriptor = os.open(self.path / CONFIG, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._claimed = locked(self.path / CONFIG)
         except BlockingIOError:
-            os.close(descriptor)
             raise RunError(f"run '{self.path}' is being trained by another process; wait for it, or end it") from None
-        except OSError:
-            os.close(descriptor)  # a file system without locks
-            return
-        self._claimed = descriptor
 
     def close(self) -> None:
         """Close the files that logging opened, which logging again reopens, and give up a claim."""

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from embodied.env.registry import Suite, TaskEntry
 from embodied.errors import CheckpointError, EmbodiedError, RunError, listing
 from embodied.storage import task_names
 from embodied.storage.configs import run_document
-from embodied.storage.files import jsonable
+from embodied.storage.files import jsonable, locked
 from embodied.storage.runs import RUNS, Run
 from policies.training import launch
 from policies.training.seeds import train_one, trained_already
@@ -140,8 +141,19 @@ class Sweep:
         """Go on until so many trials are finished, pruned ones included; whether that is so, not stopped by a signal.
 
         Raises:
-            EmbodiedError: a trial is being trained by another process, or several failed one after the other.
+            EmbodiedError: another process runs this sweep, or several trials failed one after the other.
         """
+        try:
+            lock = locked(self.folder)
+        except BlockingIOError:
+            raise RunError(f"the sweep in '{self.folder}' is run by another process; wait for it, or end it") from None
+        try:
+            return self._carry_on(trials)
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def _carry_on(self, trials: int) -> bool:
         self._take_up()
         failed = 0
         while (done := len(self._in("COMPLETE", "PRUNED"))) < trials:

@@ -128,6 +128,17 @@ def test_a_trial_that_was_cut_off_goes_on_in_its_run(sweep, monkeypatch):
     assert again.params == cut_off.params
 
 
+def test_a_second_process_is_refused_and_leaves_the_first_ones_trial(sweep, monkeypatch):
+    def value(settings):
+        with pytest.raises(RunError, match="is run by another process; wait for it, or end it"):
+            sweep().run(2)
+        return by_rate(settings)
+
+    pretended(monkeypatch, value)
+    assert sweep().run(2)
+    assert len(sweep().ranked()) == 2
+
+
 def test_hopeless_trials_are_stopped(sweep, monkeypatch):
     # The first five are as good as can be, so that the last one is worse than their median.
     seen = []
