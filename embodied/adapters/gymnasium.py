@@ -91,10 +91,11 @@ class _Adapter:
         first = seed is None and self._np_random is None  # pyright: ignore[reportAttributeAccessIssue] - Gymnasium's
         return self.env.seed if first else seed
 
-    def _restarted(self, seed: int | None) -> Any:
-        """First observations (N, ...) of fresh episodes."""
+    def _restarted(self, seeds: Sequence[int] | None) -> Any:
+        """First observations (N, ...) of fresh episodes, of a seed for each environment or of any."""
         generator = self.np_random  # pyright: ignore[reportAttributeAccessIssue] - Gymnasium's
-        return self.view.of(self.env.reset(_draw_seed(generator) if seed is None else seed % SEEDS))
+        begun = self.env.reset(_draw_seed(generator) if seeds is None else [seed % SEEDS for seed in seeds])
+        return self.view.of(begun)
 
     def _drawing(self, closed: bool, started: bool) -> Renderer | None:
         """What draws, or None where no render mode was chosen."""
@@ -136,21 +137,25 @@ class GymnasiumVectorEnv(_Adapter, VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         self.metadata["autoreset_mode"] = AutoresetMode.SAME_STEP
         self._began: NDArray[np.float64] | None = None  # s on the performance counter, per episode
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Start every environment afresh.
 
         Args:
-            seed: The same seed gives the same episodes. Without one the first reset takes the seed that `env` was
-                made with, and each later one draws new episodes.
+            seed: One for each environment; of a single one, environment i takes seed + i, as in Gymnasium's own vector
+                environments. Each then lives through the episodes of a single environment with its seed. Without one
+                the first reset takes the seed that `env` was made with, and each later one draws new episodes.
             options: None exist.
 
         Raises:
-            EmbodiedError: an option was given.
+            EmbodiedError: an option was given, or more or fewer seeds than environments.
         """
         _check_use(self.closed, options)
-        seed = self._first_seed(seed)
-        super().reset(seed=seed)
-        observation = self._restarted(seed)
+        first = self._first_seed(seed) if seed is None or isinstance(seed, int | np.integer) else seed
+        seeds = [first + number for number in range(self.num_envs)] if isinstance(first, int | np.integer) else first
+        super().reset(seed=None if seeds is None else int(seeds[0]))
+        observation = self._restarted(seeds)
         self._began = np.full(self.num_envs, time.perf_counter())
         return observation, {}
 
@@ -240,7 +245,7 @@ class GymnasiumEnv(_Adapter, gymnasium.Env[Any, NDArray[Any]]):
         following, self._following, self._running = self._following, None, True
         if seed is None and following is not None:
             return following, {}
-        return self.view.row(self._restarted(seed), 0), {}
+        return self.view.row(self._restarted(None if seed is None else [seed]), 0), {}
 
     def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Advance by one control step under `action` (action_size,).

@@ -10,10 +10,12 @@ restart splits the key. So a batch of environments equals a loop over single one
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from embodied.core.facets import Team
@@ -92,6 +94,16 @@ def environment_keys(seed: int, num_envs: int) -> Array:
     """
     seed = whole_number("seed", seed, 0, SEEDS - 1)
     return jax.random.split(jax.random.PRNGKey(seed), num_envs)
+
+
+def keys_of(seeds: Sequence[int]) -> Array:
+    """(n, 2) the key of environment 0 under each of n seeds.
+
+    Raises:
+        EmbodiedError: as of `environment_keys`.
+    """
+    whole = np.array([whole_number("seed", seed, 0, SEEDS - 1) for seed in seeds], np.uint32)
+    return jax.vmap(lambda seed: jax.random.split(jax.random.PRNGKey(seed), 1)[0])(whole)
 
 
 def first_keys(seed: int, count: int) -> Array:

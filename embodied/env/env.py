@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embodied.core.episode import Episode, environment_keys
+from embodied.core.episode import Episode, environment_keys, keys_of
 from embodied.core.task import Task
 from embodied.core.world import World
 from embodied.env.registry import TaskEntry
@@ -262,7 +262,7 @@ class Env:
             return environment_keys(seed, count)
         if len(seed) != count:
             raise EmbodiedError(f"{len(seed)} seeds; expected {count}, one for each environment or group of them")
-        return jnp.concatenate([environment_keys(own, 1) for own in seed])
+        return keys_of(seed)
 
     def step(self, action: Tensor) -> Step:
         """Advance every environment by one control step under `action`, of `action_shape`, clipped to [-1, 1].

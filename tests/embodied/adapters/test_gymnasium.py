@@ -96,6 +96,18 @@ def test_seeds_beyond_64_bits_are_taken(vector):
     assert not np.allclose(a, b)
 
 
+def test_every_environment_has_a_seed_of_its_own(vector, lone_core):
+    """As in Gymnasium's own vector environments: environment i begins as a single one does with its seed."""
+    alone = GymnasiumEnv(lone_core)
+    starts = np.stack([alone.reset(seed=4 + number)[0] for number in range(NUM_ENVS)])
+    together = vector.reset(seed=4)[0]
+    np.testing.assert_allclose(together, starts, rtol=2e-5, atol=2e-5)  # one by one they are rounded otherwise
+    backwards = [4 + NUM_ENVS - 1 - number for number in range(NUM_ENVS)]
+    np.testing.assert_array_equal(vector.reset(seed=backwards)[0], together[::-1])
+    with pytest.raises(EmbodiedError, match=rf"1 seeds; expected {NUM_ENVS}"):
+        vector.reset(seed=[4])
+
+
 def test_first_reset_takes_the_seed_that_env_was_made_with(core):
     with_seed = GymnasiumVectorEnv(core).reset(seed=core.seed)[0]
     np.testing.assert_array_equal(GymnasiumVectorEnv(core).reset()[0], with_seed)
@@ -103,7 +115,7 @@ def test_first_reset_takes_the_seed_that_env_was_made_with(core):
 
 def test_final_observation_is_that_of_env(core):
     """The same seed and actions on the bare `Env` lead to the same final observations, rewards and flags."""
-    _, steps = lived(core, 11, plan())
+    _, steps = lived(core, [11 + number for number in range(NUM_ENVS)], plan())
     vector = GymnasiumVectorEnv(core)
     vector.reset(seed=11)
     ends = {"terminated": 0, "truncated": 0}
@@ -354,7 +366,7 @@ def test_a_task_with_one_agent_has_no_axis_of_agents_and_lives_through_what_the_
     """The adapter's numbers are those of `Env`, agent 0's."""
     core = world("swarm/landing", "mujoco")
     tape = torch.full((4, *core.action_shape), 0.1)
-    _, steps = lived(core, 3, tape)
+    _, steps = lived(core, [3 + number for number in range(core.num_envs)], tape)
     vector = GymnasiumVectorEnv(core)
     assert vector.single_action_space.shape == (core.action_size,)
     assert vector.single_observation_space.shape == core.observation_spec["policy"].shape[1:]
@@ -369,7 +381,7 @@ def test_a_task_with_one_agent_has_no_axis_of_agents_and_lives_through_what_the_
 
 def test_cameras_are_a_dictionary() -> None:
     groups, plain = ("policy", "pixels/front"), seeing_world()
-    pixels = plain.reset(0)["pixels/front"].permute(0, 2, 3, 1).numpy()
+    pixels = plain.reset([0, 1, 2])["pixels/front"].permute(0, 2, 3, 1).numpy()
     vector = GymnasiumVectorEnv(plain, groups)
     assert isinstance(vector.single_observation_space, Dict)
     assert vector.single_observation_space["pixels/front"].shape == (16, 24, 3)
