@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import tyro
 
 from embodied import cli
+from embodied.cli.interrupts import Interrupts
 from embodied.env.env import Env
 from embodied.env.factory import build
 from embodied.env.options import C, EnvOptions
@@ -30,7 +32,8 @@ from policies.training.loading import load_policy
 class Settings(CollectConfig, EnvOptions[C]):
     """Record episodes of a script or a policy, with images and instructions.
 
-    Noise is added to executed actions, not to recorded ones. Examples:
+    Noise is added to executed actions, not to recorded ones. Ctrl-C or SIGTERM stops, and keeps the episodes that are
+    whole. Examples:
 
         python -m embodied.collect mt10 --out demos
         python -m embodied.collect manipulation/push --episodes 10 --cameras view --resolution 128 --out push
@@ -88,18 +91,22 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     info = dataset_info(envs, settings)
     start, writing, rows = time.perf_counter(), 0.0, []
     total, name = settings.episodes * len(tasks), task_names.label(entry.name)
-    with DatasetWriter(out, info) as writer, cli.Line(f"{name} by {settings.policy}", total) as line:
-        while envs:
+    interrupts = Interrupts()
+    with DatasetWriter(out, info) as writer, interrupts, cli.Line(f"{name} by {settings.policy}", total) as line:
+        while envs and not interrupts.signal:
             # Let go of each when it is done: its programs and its renderer are not needed again.
-            row, took = record(envs.pop(0), writer, settings, line, len(rows))
-            rows.append(row)
+            row, took = record(envs.pop(0), writer, settings, line, len(rows), interrupts)
+            rows += [row] if row["episodes"] else []
             writing += took
+    recorded = sum(row["episodes"] for row in rows)
+    if interrupts.signal:
+        cli.say(f"stopped by {interrupts.signal}: {recorded} of {total} episodes are in {out}")
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     frames = sum(row["frames"] for row in rows)
     tried, succeeded = (sum(row[name] for row in rows) for name in ("tried", "succeeded"))
     summary = {
-        "episodes": total, "frames": frames, "images": frames * len(settings.camera_config.cameras), "tried": tried,
+        "episodes": recorded, "frames": frames, "images": frames * len(settings.camera_config.cameras), "tried": tried,
         "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
         "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
@@ -155,10 +162,17 @@ def dataset_info(envs: Sequence[Env], settings: Settings[Any]) -> DatasetInfo:
     return DatasetInfo(fps, cameras.cameras, cameras.size, tuple(names), actions, keypoint_names(env.task))
 
 
+class _Stopped(Exception):
+    """A signal arrived while episodes were simulated."""
+
+
 def record(
-    env: Env, writer: DatasetWriter, settings: Settings[Any], line: cli.Line, number: int
+    env: Env, writer: DatasetWriter, settings: Settings[Any], line: cli.Line, number: int, interrupts: Interrupts
 ) -> tuple[dict[str, Any], float]:
-    """Record one task's episodes; returns its row of the result, and the seconds spent writing."""
+    """Record one task's episodes; returns its row of the result, and the seconds spent writing.
+
+    A signal ends it at the next control step, or behind the episode that is being written: those before are kept.
+    """
     before = number * settings.episodes
     what = env.name.rpartition("/")[2]
     frames = count = succeeded = tried = 0
@@ -166,18 +180,24 @@ def record(
     policy = load_policy(settings.policy, env, settings.seed)
 
     def show(kept: int, step: int) -> None:
+        if interrupts.signal:
+            raise _Stopped
         line.update(before + kept, f"{what}, step {step}")
 
-    for demonstration in collect(env, policy, settings, show):
-        episode, start = demonstration.episode, time.perf_counter()
-        writer.add(episode, demonstration.noise)
-        writing += time.perf_counter() - start
-        count, tried = count + 1, demonstration.tried
-        frames, succeeded = frames + len(episode), succeeded + episode.success
-        line.update(before + count, f"{what}, {frames:,} frames")
+    with contextlib.suppress(_Stopped):
+        for demonstration in collect(env, policy, settings, show):
+            episode, start = demonstration.episode, time.perf_counter()
+            writer.add(episode, demonstration.noise)
+            writing += time.perf_counter() - start
+            count, tried = count + 1, demonstration.tried
+            frames, succeeded = frames + len(episode), succeeded + episode.success
+            line.update(before + count, f"{what}, {frames:,} frames")
+            if interrupts.signal:
+                break
     seconds = time.perf_counter() - begun
     row = {"task": task_names.label(env.name), "episodes": count, "tried": tried, "succeeded": succeeded,
-           "success": succeeded / tried, "frames": frames, "length": frames / count, "seconds": seconds}  # fmt: skip
+           "success": succeeded / max(tried, 1), "frames": frames, "length": frames / max(count, 1),
+           "seconds": seconds}  # fmt: skip
     return row, writing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import shutil
 import uuid
@@ -20,7 +21,7 @@ from embodied.storage.datasets.episode import Episode
 from embodied.storage.datasets.layout import DATA_MB, IMAGES, VIDEO_MB, DatasetInfo
 from embodied.storage.datasets.statistics import Statistics, of_images, of_numbers, pooled
 from embodied.storage.datasets.tables import EpisodeRow, episode_table, frame_table, instruction_table
-from embodied.storage.files import TEMPORARY, dumps, jsonable
+from embodied.storage.files import TEMPORARY, dumps, jsonable, locked
 from embodied.viewer.film import VideoWriter
 
 MB = 1 << 20
@@ -34,7 +35,8 @@ class DatasetWriter:
         writer.add(episode)
 
     Everything goes to a folder beside the target, whose name begins with `.tmp-`; it gets its own name at the end. An
-    exception removes it; what a killed process leaves behind bears the first name and lacks `meta/info.json`.
+    exception removes it; what a killed process leaves behind bears the first name and lacks `meta/info.json`, and the
+    next one that writes this dataset removes it.
     """
 
     def __init__(self, folder: Path, info: DatasetInfo, longest_video: float = LONGEST_VIDEO) -> None:
@@ -52,9 +54,11 @@ class DatasetWriter:
         if any(side % 2 for side in info.size):
             raise EmbodiedError(f"cannot store {info.size[0]} x {info.size[1]} pixels as video; expected even numbers")
         self.folder, self.info, self.longest_video = folder, info, longest_video
+        _remove_remains(folder)
         self._temporary = folder.with_name(f"{TEMPORARY}{folder.name}-{uuid.uuid4().hex[:8]}")
         try:
             self._temporary.mkdir(parents=True)
+            self._lock = locked(self._temporary)
         except OSError as error:
             raise EmbodiedError(f"cannot write a dataset to '{folder}': {reason(error)}") from error
         self._rows: list[EpisodeRow] = []
@@ -142,10 +146,15 @@ class DatasetWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
+        try:
+            if kind is None:
+                self.close()
+            else:
+                self.discard()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
 
     def _check(self, episode: Episode) -> None:
         """Compare an episode with what all have in common."""
@@ -204,3 +213,15 @@ class DatasetWriter:
         counters = {name: table[name].to_numpy() for name in layout.COUNTERS}
         images = {IMAGES + camera: of_images(episode.images[camera]) for camera in self.info.cameras}
         return images | {name: of_numbers(values) for name, values in (episode.vectors | counters).items()}
+
+
+def _remove_remains(folder: Path) -> None:
+    """Remove what killed processes have left of a dataset of this name; what another process writes is locked."""
+    for remains in folder.parent.glob(f"{TEMPORARY}{glob.escape(folder.name)}-????????"):
+        try:
+            lock = locked(remains)
+        except OSError:
+            continue
+        if lock is not None:
+            shutil.rmtree(remains, ignore_errors=True)
+            os.close(lock)

@@ -6,6 +6,9 @@ import collections
 import dataclasses
 import json
 import math
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -295,3 +298,23 @@ def test_the_command_records_a_task_of_a_file(tmp_path: Path) -> None:
     assert (figures["task"], figures["episodes"], figures["tried"]) == ("mass.py:Sound", 2, 2)
     assert figures["success"] == sum(episode.success for episode in dataset) / 2
     assert figures["frames"] == sum(map(len, dataset))
+
+
+@pytest.mark.usefixtures("painted")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_command_keeps_the_episodes_that_it_has(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: Any) -> Iterator[Demonstration]:
+        for count, demonstration in enumerate(collect(*arguments)):
+            if count == 1:
+                os.kill(os.getpid(), number)
+            yield demonstration
+
+    monkeypatch.setattr(command, "collect", interrupted)
+    file, out = tmp_path / "mass.py", tmp_path / "demos"
+    file.write_text(WITH_EXPERT)
+    words = [str(file), "--episodes", "5", "--cameras", "track", "--resolution", "16", "--state", "policy"]
+    assert command.main([*words, "--num-envs", "5", "--failures", "--out", str(out)]) == 0
+    assert f"stopped by {signal.Signals(number).name}: 2 of 5 episodes are in {out}" in capsys.readouterr().err
+    assert len(list(open_dataset(out, cameras=("track",), fps=50, size=(16, 16), state_size=3, action_size=1))) == 2

@@ -171,6 +171,19 @@ def test_an_unfinished_dataset_is_not_there_and_says_what_it_is(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def test_what_a_killed_writer_left_goes_with_the_next_one_and_what_another_writes_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "pushes"
+    remains = tmp_path / f"{TEMPORARY}pushes-01234567"
+    (remains / "data").mkdir(parents=True)
+    with DatasetWriter(folder, INFO) as writer:
+        assert not remains.exists()
+        (at_work,) = tmp_path.iterdir()
+        with pytest.raises(EmbodiedError, match="no episodes were recorded"), DatasetWriter(folder, INFO):
+            assert at_work.exists()
+        writer.add(EPISODES[0])
+    assert [path.name for path in tmp_path.iterdir()] == ["pushes"]
+
+
 def test_a_dataset_without_episodes_is_none(tmp_path: Path) -> None:
     with pytest.raises(EmbodiedError, match="no episodes were recorded"), DatasetWriter(tmp_path / "empty", INFO):
         pass
