@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pytest
@@ -79,7 +79,7 @@ def plan(steps: int = 3 * MAX_STEPS, num_envs: int = NUM_ENVS) -> Tensor:
     return 2 * torch.rand(steps, num_envs, 4, generator=torch.Generator().manual_seed(5)) - 1
 
 
-def lived(env: Env, seed: int, actions: Tensor) -> tuple[dict[str, Tensor], list[Step]]:
+def lived(env: Env, seed: int | Sequence[int], actions: Tensor) -> tuple[dict[str, Tensor], list[Step]]:
     """The first observation after a seed and every step under `actions`: what an adapter of `env` is to tell."""
     first = {group: values.clone() for group, values in env.reset(seed).items()}
     return first, [env.step(action) for action in actions]
