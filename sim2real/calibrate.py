@@ -265,8 +265,13 @@ def main(arguments: list[str] | None = None) -> int:
         )
     elif not result.converged:
         cli.show("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
+    if not result.carries_over:
+        cli.show(
+            f"held-out errors are {result.held_out_ratio:.2f} times the nominal ones: what was fitted does not hold in "
+            "the last part of the log, as where a battery sags or a load changes; do not train on this twin"
+        )
     cli.show(str(command.out / PAGE))
-    return 0 if result.converged else EXIT_DOUBTFUL
+    return 0 if result.converged and result.carries_over else EXIT_DOUBTFUL
 
 
 if __name__ == "__main__":

@@ -59,6 +59,9 @@ class Estimate:
         return self.parameter.free and (high < room or (low < room and not usual))
 
 
+WORSE = 1.1  # error over the nominal one on held-out data that noise alone does not explain, our choice
+
+
 @dataclasses.dataclass(frozen=True)
 class OpenLoop:
     """Root mean square error of open-loop simulation from measured states, on the part of the log kept back."""
@@ -120,6 +123,17 @@ class Calibration:
     def values(self) -> np.ndarray:
         """(all,) values, in the order of `estimates`."""
         return np.array([estimate.value for estimate in self.estimates])
+
+    @property
+    def held_out_ratio(self) -> float:
+        """Error with calibrated parameters over that with nominal ones on held-out data, geometric mean of `errors`."""
+        ratios = [error.after / error.before for error in self.errors if error.before > 0 and error.after > 0]
+        return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
+
+    @property
+    def carries_over(self) -> bool:
+        """Whether the parameters predict the held-out part of the log no worse than nominal ones do."""
+        return self.held_out_ratio <= WORSE
 
     def __getitem__(self, name: str) -> Estimate:
         for estimate in self.estimates:

@@ -379,6 +379,23 @@ def test_of_a_log_that_is_refused_nothing_is_written(leg, tmp_path):
     assert preflight.main([str(file), "--robot", "go1"]) == 1
 
 
+def test_what_does_not_hold_in_the_held_out_part_is_said(monkeypatch, tmp_path, capsys):
+    """As where a battery sags: the same result, with errors on held-out data above and below the nominal ones."""
+    result, track = cal.calibrate(toys.log_of(0), toys.Toy(), cal.Settings())
+    assert result.carries_over
+    worse = tuple(dataclasses.replace(error, after=1.5 * error.before) for error in result.errors)
+    file = tmp_path / "log.mcap"
+    mcap_log.write(file, toys.log_of(0))
+    monkeypatch.setattr(cal, "make_twin", lambda *_: toys.Toy())
+    for errors, code in ((result.errors, 0), (worse, cal.EXIT_DOUBTFUL)):
+        monkeypatch.setattr(
+            cal, "calibrate", lambda *_, errors=errors: (dataclasses.replace(result, errors=errors), track)
+        )
+        words = [str(file), "--robot", "go1", "--despite-errors", "--out", str(tmp_path / f"{code}")]
+        assert cal.main(words) == code
+        assert ("held-out errors are 1.50 times the nominal ones" in capsys.readouterr().out) == bool(code)
+
+
 @pytest.mark.parametrize(("upper", "fine"), [(10.0, True), (2.0, False)])
 def test_a_fit_that_ran_into_a_bound_is_not_called_converged(upper, fine):
     """The toy's decay is 3 1/s: with a bound below that there is no right answer, whatever the fit began with."""
