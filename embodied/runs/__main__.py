@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json as jsonlib
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from embodied.evaluation.learning_curves import Across
 from embodied.runs import tables
 from embodied.runs.comparison import Comparison, compare
 from embodied.runs.page import page
-from embodied.runs.summary import find, summarize
+from embodied.runs.summary import Summary, find, summarize
 from embodied.storage.files import jsonable, write_atomic
-from embodied.storage.runs import RUNS
+from embodied.storage.runs import RUNS, Run
 
 COMPARE = "compare"
 
@@ -93,7 +94,7 @@ def list_runs(settings: Listing) -> int:
     """Print the requested runs."""
     found = find(settings.root, settings.words, settings.learner)
     shown = found[: settings.limit or None]
-    rows = [summarize(run) for run in shown]
+    rows = list(_readable(shown))
     if settings.json:
         keys = ("task", "learner", "steps", "success", "evaluated", "age", "size", "state")
         values: list[dict[str, Any]] = [
@@ -112,6 +113,15 @@ def list_runs(settings: Listing) -> int:
     elif len(found) > len(shown):
         cli.say(f"and {len(found) - len(shown)} older ones; --limit 0 shows all")
     return 0
+
+
+def _readable(runs: Iterable[Run]) -> Iterator[Summary]:
+    """Summaries of the runs that can be read; a note on each of the others."""
+    for run in runs:
+        try:
+            yield summarize(run)
+        except EmbodiedError as error:
+            cli.say(f"note: {error}")
 
 
 def show(settings: Comparing) -> int:

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from embodied.errors import RunError, reason
 from embodied.storage import checkpoints, task_names
+from embodied.storage.metrics import is_number
 from embodied.storage.runs import Run
 
 UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -49,13 +51,24 @@ class Summary:
 
 
 def summarize(run: Run) -> Summary:
-    """Look at a run's folder."""
+    """Look at a run's folder.
+
+    Raises:
+        EmbodiedError: it cannot be read, or somebody removes it meanwhile.
+    """
+    try:
+        return _summary(run)
+    except (OSError, ValueError) as error:
+        raise RunError(f"run '{run.path}' cannot be read: {reason(error)}") from error
+
+
+def _summary(run: Run) -> Summary:
     records, result = run.metrics(), run.result
     last = next((record for record in reversed(records) if math.isfinite(record.get("success", math.nan))), {})
-    evaluated = "success" in result
+    evaluated = is_number(result.get("success"))
     files = [path.stat() for path in run.path.rglob("*") if path.is_file()]
     began = datetime.fromisoformat(run.created).timestamp()
-    written = max([began, *(record["time"] for record in records[-1:])])
+    written = max([began, *(record.get("time", began) for record in records[-1:])])
     saved = checkpoints.steps(run.checkpoints)
     return Summary(
         run,

@@ -194,3 +194,20 @@ def test_sizes_ages_and_settings_as_text():
     assert [span(s) for s in (5, 90, 4000, 200000)] == ["5 s", "2 min", "1 h", "2 d"]
     assert [size_text(n) for n in (10, 4_200_000, 42_000_000)] == ["10 B", "4.2 MB", "42 MB"]
     assert flat({"a": {"b": 1e-3, "c": []}, "d": None}) == {"a.b": "0.001", "a.c": "[]", "d": "None"}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("result.json", '{"success": "all"}'),
+        ("result.json", "[1, 2]"),
+        ("result.json", '{"success": 1e999, "success_low": null}'),
+        ("config.json", '{"task": '),
+        ("metrics.jsonl", '{"step": 7}\n{"step": "x"}\n{"step": 3, "success": [1]}\n'),
+    ],
+)
+def test_a_damaged_run_does_not_end_the_list(make, tmp_path, capsys, file, content):
+    damaged, whole = make("a"), make("b")
+    (damaged.path / file).write_text(content)
+    assert main(["--root", str(tmp_path)]) == 0
+    assert str(whole.path) in capsys.readouterr().out
