@@ -40,6 +40,15 @@ class _Process:
     def on_fork(cls) -> None:
         cls.forked = cls.used
 
+    @classmethod
+    def check(cls) -> None:
+        """Raise where a call of JAX would wait for ever."""
+        if cls.forked:
+            raise EmbodiedError(
+                "this process was forked from one that had used JAX, where every call would wait for ever; start it "
+                'afresh: AsyncVectorEnv(..., context="spawn"), multiprocessing.get_context("spawn")'
+            )
+
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
     os.register_at_fork(after_in_child=_Process.on_fork)
@@ -67,11 +76,7 @@ class Env:
             UnknownNameError: `camera_config` names a camera that the task does not have.
             EmbodiedError: the process was forked from one that had used JAX.
         """
-        if _Process.forked:
-            raise EmbodiedError(
-                "this process was forked from one that had used JAX, where every call would wait for ever; start it "
-                'afresh: AsyncVectorEnv(..., context="spawn"), multiprocessing.get_context("spawn")'
-            )
+        _Process.check()
         _Process.used = True
         self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
         self.device = torch.device(device or _default_device(engine.fused))
@@ -248,6 +253,7 @@ class Env:
             raise EmbodiedError(f"group_size={group_size} does not divide {self.num_envs} environments")
         if self._closed:
             raise EmbodiedError(f"reset() after close() of {self.name}: make the environment anew")
+        _Process.check()
         self._steps, self._since, self._started = 0, 0, True
         self._statistics = EpisodeStatistics()
         keys = self._keys(self.seed if seed is None else seed, self.num_envs // group_size)
@@ -363,6 +369,7 @@ class Env:
         nan_guard.check(self._simulator, self._description, totals, steps, self.dump_folder)
 
     def _check_started(self, call: str) -> None:
+        _Process.check()
         if not self._started:
             raise ActionError(
                 f"{call}() after close() of {self.name}: make the environment anew"

@@ -344,21 +344,25 @@ def test_tasks_of_many_agents_belong_to_pettingzoo() -> None:
 
 
 def test_a_process_that_was_forked_after_jax_refuses_instead_of_waiting_for_ever():
-    make("swarm/hover").close()
+    env = brief_env(1)
+    env.reset()
+    action = torch.zeros(env.action_shape)
     receive, send = multiprocessing.Pipe(duplex=False)
 
     def child() -> None:
-        try:
-            make("swarm/hover")
-        except EmbodiedError as error:
-            send.send(str(error))
+        for call in (lambda: make("swarm/hover"), env.reset, lambda: env.step(action)):
+            try:
+                call()
+            except EmbodiedError as error:
+                send.send(str(error))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python and JAX warn of forks themselves
         process = multiprocessing.get_context("fork").Process(target=child)
         process.start()
-    assert receive.poll(30)
-    assert 'context="spawn"' in receive.recv()
+    for _ in range(3):
+        assert receive.poll(30)
+        assert 'context="spawn"' in receive.recv()
     process.join(30)
 
 
