@@ -96,7 +96,7 @@ def environment_keys(seed: int, num_envs: int) -> Array:
     return jax.random.split(jax.random.PRNGKey(seed), num_envs)
 
 
-def keys_of(seeds: Sequence[int]) -> Array:
+def keys_of(seeds: Sequence[int] | np.ndarray) -> Array:
     """(n, 2) the key of environment 0 under each of n seeds.
 
     Raises:

@@ -185,6 +185,7 @@ class Env:
 
         The next `step` may write into these arrays: copy what is to outlast it.
         """
+        self._check_started("episode")
         return self._simulator.episode()
 
     @property
@@ -219,6 +220,7 @@ class Env:
 
     def world(self) -> World:
         """The joints and sensors of every environment now, batched."""
+        self._check_started("world()")
         return self._simulator.world()
 
     def render_state(self) -> RenderState:
@@ -226,6 +228,7 @@ class Env:
 
         With the visual randomisation of the observed cameras, where the environment has cameras.
         """
+        self._check_started("render_state()")
         if self.cameras is not None:
             return self._simulator.render_state()
         return render_states(self.task)(self.world(), self.episode)
@@ -233,9 +236,12 @@ class Env:
     @property
     def physics_state(self) -> Any:
         """The engine's own state of every environment: a pytree of a fused engine, named arrays of a host engine."""
+        self._check_started("physics_state")
         return self._simulator.physics_state()
 
-    def reset(self, seed: int | Sequence[int] | None = None, *, group_size: int = 1) -> Mapping[str, Tensor]:
+    def reset(
+        self, seed: int | Sequence[int] | np.ndarray | None = None, *, group_size: int = 1
+    ) -> Mapping[str, Tensor]:
         """Start every environment afresh. Returns group -> as in `Step.obs`; with agents (N, agents, size).
 
         Args:
@@ -249,6 +255,8 @@ class Env:
             EmbodiedError: `group_size` does not divide the number of environments, there are more or fewer seeds than
                 groups, or the environment is closed.
         """
+        if not isinstance(group_size, int):
+            raise EmbodiedError(f"group_size={group_size!r}; expected a whole number")
         if group_size < 1 or self.num_envs % group_size:
             raise EmbodiedError(f"group_size={group_size} does not divide {self.num_envs} environments")
         if self._closed:
@@ -262,9 +270,9 @@ class Env:
         return vectors if self.cameras is None else LazyObservation(vectors, self.cameras, self.render_state())
 
     @staticmethod
-    def _keys(seed: int | Sequence[int], count: int) -> jax.Array:
+    def _keys(seed: int | Sequence[int] | np.ndarray, count: int) -> jax.Array:
         """(count, 2) random keys, of one seed or of one for each."""
-        if not isinstance(seed, Sequence):
+        if not isinstance(seed, Sequence | np.ndarray):
             return environment_keys(seed, count)
         if len(seed) != count:
             raise EmbodiedError(f"{len(seed)} seeds; expected {count}, one for each environment or group of them")
@@ -277,7 +285,7 @@ class Env:
             ActionError: wrong shape or type, or not finite; or the environment was not reset, or is closed.
             SimulationError: too many environments diverged, or an engine's buffer overflowed.
         """
-        self._check_started("step")
+        self._check_started("step()")
         self._check_action(action)
         result = self._simulator.step(array_from_tensor(action))
         self._count_steps(1)
@@ -298,7 +306,7 @@ class Env:
             ActionError: the environment was not reset, or is closed; or the noise has another shape.
             SimulationError: too many environments diverged, or an engine's buffer overflowed.
         """
-        self._check_started("roll_out")
+        self._check_started("roll_out()")
         if tuple(noise.shape[1:]) != self.action_shape:
             raise ActionError(f"noise has shape {tuple(noise.shape)}; expected (steps, *{self.action_shape})")
         assert isinstance(self._simulator, FusedSimulator)
@@ -314,17 +322,25 @@ class Env:
         `failure`, `reward/<term>` (per episode, weighted), `return/<team>` of tasks with sides, the task's own
         metrics, and `diverged` (a count).
         """
+        self._check_started("statistics()")
         self._check_health()
         statistics, self._statistics = self._statistics, EpisodeStatistics()
         return statistics.means()
 
     def state(self) -> dict[str, Any]:
         """Everything a resume needs, as a nested dictionary of arrays; bit-exact on the CPU engines."""
+        self._check_started("state()")
         leaves = jax.tree_util.tree_leaves_with_path(self._simulator.state())
         return {"simulator": {path_name(path): np.asarray(leaf) for path, leaf in leaves}, "steps": self._steps}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` gave, on the same task, engine and number of environments."""
+        """Continue from what `state` gave, on the same task, engine and number of environments.
+
+        Raises:
+            EmbodiedError: that is no such state; or the environment is closed.
+        """
+        if not (isinstance(state, Mapping) and {"simulator", "steps"} <= set(state)):
+            raise EmbodiedError(f"state is {state!r:.80}; expected what Env.state() gave, with 'simulator' and 'steps'")
         if not self._started:
             self.reset()
         tree = self._simulator.state()
@@ -372,9 +388,9 @@ class Env:
         _Process.check()
         if not self._started:
             raise ActionError(
-                f"{call}() after close() of {self.name}: make the environment anew"
+                f"{call} after close() of {self.name}: make the environment anew"
                 if self._closed
-                else f"{call}() before reset(): call env.reset() once first"
+                else f"{call} before reset(): call env.reset() once first"
             )
 
     def _count_steps(self, count: int) -> None:

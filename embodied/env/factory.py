@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from embodied.rendering.visual_randomization import shift_terms
 from embodied.storage.configs import override
 
 Change = Callable[[Task[Any]], Task[Any]]
+MOST_ENVS = 1 << 24  # environments of one process, 16.8 M: a thousand times what the largest GPU has held
 
 
 def make(
@@ -69,6 +70,13 @@ def make(
             environments, or a device that is not there; says what was given and what exists.
     """
     entry = join_content()[name]
+    for argument, value, kind, expected in (
+        ("wrappers", wrappers, Iterable, "a list of changes of the task"),
+        ("cameras", cameras, Iterable, "a camera's name, or a list of them"),
+        ("engine_options", engine_options or {}, Mapping, "a mapping"),
+    ):
+        if not isinstance(value, kind):
+            raise EmbodiedError(f"{argument}={value!r}; expected {expected}")
     names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
     on = None if device is None else str(device)
     given = EnvOptions[Any](
@@ -89,6 +97,8 @@ def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
     """
     entry = join_content()[options.task]
     num_envs = whole_number("num_envs", options.num_envs, 1)
+    if num_envs > MOST_ENVS:
+        raise EmbodiedError(f"num_envs={num_envs}; expected at most {MOST_ENVS:,} in one process")
     seed = whole_number("seed", options.seed, 0, SEEDS - 1)
     check_device(options.device)
     first_device()  # every engine computes the task by JAX
@@ -97,7 +107,11 @@ def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
     given: list[Wrapper] = list(options.wrappers)
     of_robot, others = [one for one in given if one.of_robot], [one for one in given if not one.of_robot]
     for wrapper in (*of_robot, *changes, *others):
+        if not callable(wrapper):
+            raise EmbodiedError(f"wrappers contain {wrapper!r}; expected functions from a task to a task")
         task = _kept_wrapper(wrapper, task) if _is_pure(wrapper) else wrapper(task)
+        if not isinstance(task, Task):
+            raise EmbodiedError(f"the wrapper {wrapper!r} returned {task!r:.80}; expected the changed task")
     built = engine_for(engine, task, num_envs, options.engine_options)
     observed = _observed(options.camera_config, task)
     return Env(task, built, num_envs, seed=seed, device=options.device, entry=entry, camera_config=observed)
@@ -163,12 +177,15 @@ def config_of(entry: TaskEntry, config: Any = None) -> Any:
     """The config of a task from one of a type that it extends, or a mapping of the fields that differ; None: its own.
 
     Raises:
-        EmbodiedError: as of `override`.
+        EmbodiedError: as of `override`, or a config of another type.
     """
     kind = entry.load().config_type
     if config is None or isinstance(config, Mapping):
         return override(kind(), config or {})
-    return extended(config, kind)
+    found = extended(config, kind)
+    if not isinstance(found, kind):
+        raise EmbodiedError(f"config={config!r:.80}; expected a {kind.__name__}, or a mapping of its fields")
+    return found
 
 
 def configured(entry: TaskEntry, config: Any = None) -> Task[Any]:
@@ -270,7 +287,9 @@ def check_device(device: torch.device | str | None) -> None:
     try:
         wanted = torch.device(device)
     except RuntimeError:
-        raise EmbodiedError(f"unknown device {str(device)!r}; expected 'cpu', 'cuda' or 'cuda:N'") from None
+        wanted = None
+    if wanted is None or wanted.type not in ("cpu", "cuda"):
+        raise EmbodiedError(f"unknown device {str(device)!r}; expected 'cpu', 'cuda' or 'cuda:N'")
     if wanted.type == "cuda" and not torch.cuda.is_available():
         raise EmbodiedError(f"device {str(device)!r} was asked for, but torch sees no GPU here; this machine has: cpu")
     if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():

@@ -199,7 +199,7 @@ class Registry:
             UnknownNameError: neither; suggests what may have been meant.
             EmbodiedError: the name is that of a file, which does not exist or is no task's.
         """
-        if file := task_names.own_file(name):
+        if file := task_names.own_file(_text(name)):
             return file_entry(file)
         suites = self.suites
         if name in suites:
@@ -215,7 +215,7 @@ class Registry:
             UnknownNameError: no such task; suggests what may have been meant.
             EmbodiedError: the name is that of a file, which does not exist or is no task's.
         """
-        if file := task_names.own_file(name):
+        if file := task_names.own_file(_text(name)):
             return file_entry(file)
         try:
             return self._tasks[name]
@@ -234,6 +234,17 @@ class Registry:
     def __len__(self) -> int:
         """Number of registered tasks."""
         return len(self._tasks)
+
+
+def _text(name: object) -> str:
+    """A name, if it is a text.
+
+    Raises:
+        EmbodiedError: it is none.
+    """
+    if not isinstance(name, str):
+        raise EmbodiedError(f"the task is {name!r}; expected a name, such as 'swarm/hover', or 'my_task.py:Reach'")
+    return name
 
 
 REGISTRY = Registry()

@@ -131,7 +131,9 @@ def _members(kind: Any, value: Any, where: str) -> Any:
         return tuple(_members(one, inner, where) for one, inner in zip(kinds, value, strict=False))
     if kind is float and isinstance(value, str | bool | list | tuple | Mapping):
         raise EmbodiedError(f"{where}={value!r}; expected a number")
-    if kind is Path and isinstance(value, str):
+    if kind is Path:
+        if not isinstance(value, str | Path):
+            raise EmbodiedError(f"{where}={value!r}; expected a path")
         return Path(value)
     if not (isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str)):
         return value
