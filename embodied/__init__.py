@@ -29,11 +29,13 @@ def own_gpu(environment: Mapping[str, str], gpus: int) -> str | None:
     Returns:
         The name of a GPU; None to leave the variable alone: one process, or no GPU.
     """
-    if int(environment.get("LOCAL_WORLD_SIZE", "1")) < 2:
+    told = [environment.get(name, "") for name in ("LOCAL_WORLD_SIZE", "LOCAL_RANK")]
+    processes, rank = (int(text) if text.isdecimal() else 0 for text in told)  # what is no number is not torchrun's
+    if processes < 2:
         return None
     listed = environment.get("CUDA_VISIBLE_DEVICES")
     names = [str(index) for index in range(gpus)] if listed is None else [name for name in listed.split(",") if name]
-    return names[int(environment.get("LOCAL_RANK", "0")) % len(names)] if names else None
+    return names[rank % len(names)] if names else None
 
 
 if gpu := own_gpu(os.environ, len(list(Path("/dev").glob("nvidia[0-9]*")))):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import mujoco
 import numpy as np
 import torch
@@ -102,6 +103,11 @@ def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
     seed = whole_number("seed", options.seed, 0, SEEDS - 1)
     check_device(options.device)
     first_device()  # every engine computes the task by JAX
+    if jax.config.read("jax_enable_x64"):
+        raise EmbodiedError(
+            "JAX computes with 64 bits (JAX_ENABLE_X64, or jax.config), tasks and engines with 32; unset it, or call "
+            "jax.config.update('jax_enable_x64', False)"
+        )
     task = configured(entry, options.config)
     engine = engine_of(entry, options.engine)
     given: list[Wrapper] = list(options.wrappers)

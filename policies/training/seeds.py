@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from embodied.storage import checkpoints, task_names
 from embodied.storage.configs import run_document
 from embodied.storage.files import jsonable, write_atomic
 from embodied.storage.runs import CONFIG, RUNS, Run
+from policies.networks.optim import distributed
 from policies.training import launch
 from policies.training.settings import Settings
 from policies.training.task_session import StopEarly
@@ -37,7 +37,7 @@ def train_seeds(settings: Settings[Any, Any], command: str) -> int:
     Raises:
         EmbodiedError: one of the runs there was begun with other settings, or is being trained by another process.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if distributed.processes() > 1:
         raise EmbodiedError("--seeds is for one process; with torchrun, train each --seed by a command of its own")
     folder, runs = folder_of(settings), []
     for number, seed in enumerate(settings.seeds, 1):

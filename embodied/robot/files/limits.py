@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 from embodied.errors import ModelError
 
 FARTHEST = 1e17
-"""rad, m, N m, N or per s: Gazebo writes 1e16 where there is no limit; sums of much larger ones overflow."""
-LIMITS = ("lower", "upper", "effort", "velocity")
-"""URDF: attributes of a joint's limit."""
+"""rad, m, N m or N: Gazebo writes 1e16 where there is no limit; sums of much larger ones overflow."""
+LIMITS = ("lower", "upper", "effort")
+"""URDF: attributes of a joint's limit; a `velocity` that is no positive number is none."""
 RANGES = ("range", "ctrlrange", "forcerange", "actuatorfrcrange")
 """MJCF: attributes of two numbers, the smaller first; 0 0 stands for none."""
 
@@ -31,9 +31,8 @@ def refuse_urdf(path: Path, root: ElementTree.Element) -> None:
             continue
         of = f"{path}: <limit> of joint {joint.get('name')!r}"
         numbers = {key: _number(f"{of}: {key}", text) for key, text in limit.attrib.items() if key in LIMITS}
-        for key in ("effort", "velocity"):
-            if numbers.get(key, 0.0) < 0:
-                raise ModelError(f'{of}: {key}="{limit.get(key)}"; expected 0 or more')
+        if numbers.get("effort", 0.0) < 0:
+            raise ModelError(f'{of}: effort="{limit.get("effort")}"; expected 0 or more')
         if joint.get("type") != "continuous" and numbers.get("lower", 0.0) > numbers.get("upper", 0.0):
             lower, upper = (limit.get(key, "0") for key in ("lower", "upper"))
             raise ModelError(f'{of}: lower="{lower}" is above upper="{upper}"; expected the smaller first')

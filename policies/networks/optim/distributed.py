@@ -8,6 +8,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from embodied.errors import EmbodiedError
+
+SET = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Environment variables by which `torchrun` tells a process which of how many it is."""
 SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
 
 
@@ -16,8 +20,12 @@ def joined() -> Iterator[None]:
     """Join the other processes, if `torchrun` started this one, for the length of a `with` block.
 
     By NCCL for tensors on a GPU, by gloo for others.
+
+    Raises:
+        EmbodiedError: as of `processes`.
     """
     if "WORLD_SIZE" in os.environ and not active():
+        processes()
         # Each rank sees one GPU only, its own (`embodied` sees to that when it is imported).
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
@@ -25,6 +33,25 @@ def joined() -> Iterator[None]:
     finally:
         if active():
             dist.destroy_process_group()
+
+
+def processes() -> int:
+    """Number of processes that `torchrun` started, this one among them; 1 without it.
+
+    Raises:
+        EmbodiedError: some of its environment variables are missing, or are no numbers.
+    """
+    if "WORLD_SIZE" not in os.environ:
+        return 1
+    found = {name: os.environ.get(name) for name in SET}
+    wrong = [name for name, text in found.items() if not text or (name != "MASTER_ADDR" and not text.isdecimal())]
+    if wrong:
+        told = ", ".join(f"{name}={found[name]}" if found[name] is not None else f"no {name}" for name in wrong)
+        raise EmbodiedError(
+            f"WORLD_SIZE={found['WORLD_SIZE']} is set, but {told}; expected {', '.join(SET)}, as torchrun sets them, "
+            "or no WORLD_SIZE for a single process"
+        )
+    return int(os.environ["WORLD_SIZE"])
 
 
 def active() -> bool:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import mujoco
 import pytest
 import torch
@@ -65,6 +66,8 @@ def test_the_default_engine_is_for_the_device_that_jax_sees(gpus, capsys):
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 1, "0"),
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 0, None),
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}, 2, None),
+        ({"LOCAL_RANK": "x", "LOCAL_WORLD_SIZE": ""}, 2, None),
+        ({"LOCAL_RANK": "x", "LOCAL_WORLD_SIZE": "many"}, 2, None),
     ],
 )
 def test_a_rank_sees_its_own_gpu(variables, gpus, expected):
@@ -76,6 +79,11 @@ def test_a_rank_sees_its_own_gpu_before_anything_is_imported():
     variables = {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "3", "CUDA_VISIBLE_DEVICES": "3,5,7"}
     ran = subprocess.run([sys.executable, "-c", code], env=os.environ | variables, capture_output=True, timeout=60)
     assert ran.stdout.split() == [b"False", b"7"]
+
+
+def test_a_task_is_not_made_where_jax_computes_with_64_bits():
+    with jax.enable_x64(True), pytest.raises(EmbodiedError, match="JAX computes with 64 bits"):
+        embodied.make("swarm/hover")
 
 
 def test_fields_of_the_config_are_arguments():

@@ -210,7 +210,7 @@ def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) 
         (quadruped(MESH.format("package://q/hat.stl")), "'package://q/hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("file:///etc/passwd")), "of link 'hat' does not exist"),
         (quadruped(effort="0"), r"joint 'leg1_hip' has no largest torque .*say effort = .*\"leg1_hip\""),
-        (quadruped(effort="much"), "MuJoCo does not read it"),
+        (quadruped(effort="much"), 'effort: "much"; expected a number'),
         (arm(joints=1), "cannot tell what this robot is, of 1 joints"),
         ('<mujoco><include file="/etc/passwd"/></mujoco>', "refers to '/etc/passwd', outside of"),
         ("<mujoco><worldbody/></mujoco>", r"0 bodies in the world move \(none\)"),

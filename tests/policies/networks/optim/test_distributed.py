@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from embodied.errors import EmbodiedError
 from policies import PPO, PPOConfig, Trainer
 from policies.networks.mlp import NetworkConfig
 from policies.networks.optim import distributed
@@ -119,3 +120,22 @@ def test_a_single_process_needs_no_group():
 if __name__ == "__main__":
     found = train_rank()
     torch.save(found, Path(sys.argv[1]) / f"{found['rank']}.pt")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE=2 is set, but no RANK, no MASTER_ADDR, no MASTER_PORT; expected"),
+        (
+            {name: "x" for name in distributed.SET},
+            "is set, but RANK=x, WORLD_SIZE=x, MASTER_PORT=x; expected",
+        ),
+    ],
+)
+def test_variables_that_torchrun_did_not_set_are_named(
+    variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(EmbodiedError, match=expected), distributed.joined():
+        pass
