@@ -77,7 +77,8 @@ def ship(run: Path, *, replace: bool) -> Path:
         try:
             saved.rename(target)
         except OSError:
-            before.rename(target)
+            if before.exists():
+                before.rename(target)
             raise
         shutil.rmtree(before, ignore_errors=True)
     return target

@@ -98,7 +98,7 @@ class _Adapter:
         return self.view.of(begun)
 
     def _drawing(self, closed: bool, started: bool) -> Renderer | None:
-        """What draws, or None where no render mode was chosen."""
+        """The renderer; None where no render mode was chosen."""
         _check_use(closed)
         if self.render_mode is None:
             gymnasium.logger.warn("render() without a render mode draws nothing; make it with render_mode='rgb_array'")

@@ -20,6 +20,12 @@ COLLISION_GROUP = 3  # geoms that collide, in every robot under assets/; in file
 CLEARANCE = 0.01  # m that parts of a robot must stay apart
 
 
+def home_of(model: mujoco.MjModel) -> np.ndarray | None:
+    """(nq,) the keyframe `home`; None where the model has none."""
+    names = [model.key(number).name for number in range(model.nkey)]
+    return model.key("home").qpos if "home" in names else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """The n joints of a robot that position servos drive, in the actuators' order."""
@@ -62,7 +68,7 @@ def limits_of(robot: str) -> Limits:
     """
     spec = _spec(robot)
     model = compile_spec(spec)
-    home = next((model.key(i).qpos for i in range(model.nkey) if model.key(i).name == "home"), None)
+    home = home_of(model)
     rows = []
     for i in range(model.nu):
         joint = model.actuator_trnid[i, 0]

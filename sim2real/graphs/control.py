@@ -26,6 +26,7 @@ from embodied.env.vec_env import POLICY
 from embodied.env.wrappers.steering import with_default
 from embodied.errors import listing
 from sim2real.contract.contract import COMMAND, NEXT, STATE, Command, Measured, Number, Remembered, Source
+from sim2real.contract.limits import home_of
 from sim2real.contract.planner import PLANNED
 from sim2real.graphs.action_map import ActionMap
 from sim2real.graphs.graph import Builder, Graph, GraphError
@@ -178,12 +179,6 @@ def draws_of(task: Task[Any]) -> list[ResetState[Any]]:
 def first_draw(task: Task[Any]) -> ResetState[Any]:
     """The first of them, whose numbers are the examples: of a robot at home, where some episodes begin there."""
     return draws_of(task)[0]
-
-
-def home_of(model: mujoco.MjModel) -> np.ndarray | None:
-    """(nq,) the keyframe `home`; None where the model has none."""
-    names = [model.key(number).name for number in range(model.nkey)]
-    return model.key("home").qpos if "home" in names else None
 
 
 def angles_of(model: mujoco.MjModel) -> np.ndarray:

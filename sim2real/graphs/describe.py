@@ -21,11 +21,12 @@ from embodied.env.vec_env import POLICY
 from embodied.storage.configs import to_json
 from sim2real.contract import model_files
 from sim2real.contract.contract import COMMAND, Actuator, Command, Contract, Joint, Number, Place, Step, Term
+from sim2real.contract.limits import home_of
 from sim2real.contract.planner import Planner
 from sim2real.contract.rotors import rotors_of
 from sim2real.contract.speeds import top_speeds
 from sim2real.graphs.action_map import ActionMap
-from sim2real.graphs.control import ControlGraph, FirstTrace, Policy, draws_of, first_draw, home_of, setpoints_of
+from sim2real.graphs.control import ControlGraph, FirstTrace, Policy, draws_of, first_draw, setpoints_of
 from sim2real.graphs.graph import Graph, GraphError
 from sim2real.graphs.tracing.sources import Sources
 

@@ -132,6 +132,7 @@ class DatasetWriter:
             os.rename(self._temporary, self.folder)
         except OSError as error:
             raise EmbodiedError(f"the dataset is complete in '{self._temporary}': {reason(error)}") from error
+        self._unlock()
         return info
 
     def discard(self) -> None:
@@ -141,20 +142,21 @@ class DatasetWriter:
         if self._table is not None:
             self._table.close()
         shutil.rmtree(self._temporary, ignore_errors=True)
+        self._unlock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if kind is None:
-                self.close()
-            else:
-                self.discard()
-        finally:
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _check(self, episode: Episode) -> None:
         """Compare an episode with what all have in common."""
@@ -216,12 +218,16 @@ class DatasetWriter:
 
 
 def _remove_remains(folder: Path) -> None:
-    """Remove what killed processes have left of a dataset of this name; what another process writes is locked."""
+    """Remove what killed processes have left of a dataset of this name, unless it is complete.
+
+    What another process writes is locked.
+    """
     for remains in folder.parent.glob(f"{TEMPORARY}{glob.escape(folder.name)}-????????"):
         try:
             lock = locked(remains)
         except OSError:
             continue
         if lock is not None:
-            shutil.rmtree(remains, ignore_errors=True)
+            if not (remains / layout.INFO).exists():
+                shutil.rmtree(remains, ignore_errors=True)
             os.close(lock)
