@@ -25,7 +25,7 @@ from typing import Any, Self
 import torch
 
 from embodied.errors import CheckpointError, RunError, listing, reason
-from embodied.storage import checkpoints, task_names
+from embodied.storage import checkpoints, task_names, trust
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.files import (
     dumps,
@@ -56,7 +56,7 @@ class Run:
 
     def __init__(self, path: Path, document: Mapping[str, Any], step: int | None = None) -> None:
         self.path: Path = path
-        self.task: str = task_names.found_in(path, document["task"])
+        self.task: str = trust.found_in(path, document["task"])
         self.config: dict[str, Any] = document["config"]
         self.created: str = document["created"]  # UTC, ISO 8601 with microseconds: sorts by time.
         self.step: int | None = step  # The checkpoint that `Run.open` was pointed at, if it was.
