@@ -1,4 +1,4 @@
-"""Actuated joints: followers, drives of the model file, and the servos of our tasks."""
+"""Actuated joints: which copy others, drives of the model file, and the servos of our tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation.servos import Rule, Servo, effort_of, servo_for
 from embodied.robot.description import NAME, Description
-from embodied.robot.files import ModelFile, content, driven_joints
+from embodied.robot.files import content, driven_joints
 from embodied.robot.files.xml import parse
 from embodied.robot.tree import Limb, Tree, lowest_point
 
@@ -39,27 +39,36 @@ class Joint:
     """rad/s^2 or m/s^2, likewise."""
 
 
-def followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
-    """Joints that are not moved by themselves: URDF's mimics; MJCF's equalities of two joints, and joints that no
-    actuator drives where others are driven."""
+def followers(model: mujoco.MjModel, copies: Mapping[str, str]) -> set[str]:
+    """Joints that are not moved by themselves: those that copy another, and those that no actuator drives where others
+    are driven."""
     driven = driven_joints(model)
     passive = {model.joint(joint).name for joint in range(model.njnt)} - driven if driven else set()
-    return {copy for copy, _ in _copies(model)} | passive | set(file.mimics)
+    return passive | set(copies)
 
 
-def leaders(model: mujoco.MjModel, file: ModelFile) -> set[str]:
-    """Joints that others copy."""
-    return {copied for _, copied in _copies(model)} | {leader for leader, _, _ in file.mimics.values()}
+def copies_of(path: Path, model: mujoco.MjModel) -> dict[str, str]:
+    """Joint -> the joint that it copies, by a URDF's mimic or an equality of two joints.
 
-
-def _copies(model: mujoco.MjModel) -> list[tuple[str, str]]:
-    """Of each equality of two joints the one that copies, and the one that is copied."""
+    Raises:
+        ModelError: joints copy each other in a circle.
+    """
     pairs = [
         (int(model.eq_obj1id[index]), int(model.eq_obj2id[index]))
         for index in range(model.neq)
         if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT)
     ]
-    return [(model.joint(copy).name, model.joint(copied).name) for copy, copied in pairs if copied >= 0]
+    found = {model.joint(copy).name: model.joint(copied).name for copy, copied in pairs if copied >= 0}
+    for first in found:
+        chain = [first]
+        while (copied := found.get(chain[-1])) is not None:
+            if copied in chain:
+                raise ModelError(
+                    f"{path}: joints copy each other in a circle ({', '.join([*chain, copied])}), and none leads; "
+                    "remove the <mimic> or <equality> of the one that a motor moves"
+                )
+            chain.append(copied)
+    return found
 
 
 def joints_of(

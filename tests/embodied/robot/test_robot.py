@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import Description, Kind, Robot
+from embodied.robot import Description, Kind, Robot, standard_model
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
-from tests.kit.robots import LINK, MESH, arm, joint, quadruped
+from tests.kit.robots import LINK, MESH, arm, fingers, joint, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(120)
 Load = Callable[..., Robot]
@@ -75,6 +75,26 @@ def test_a_mimic_is_no_joint_of_its_own(load: Load) -> None:
         "</joint>", '<mimic joint="j1" multiplier="-1"/></joint>'
     )
     assert "fb" not in [part.name for part in load(arm(follower)).joints]
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_joints_that_copy_each_other_in_a_circle_are_refused(load: Load) -> None:
+    gripper = fingers(mimic=True).replace("</joint>", '<mimic joint="fb"/></joint>', 1)
+    with pytest.raises(EmbodiedError, match=r"joints copy each other in a circle \(f[ab], f[ab], f[ab]\)"):
+        load(six_axes(gripper))
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize(("offset", "warned"), [(0.02, False), (9.0, True)])
+def test_in_the_home_pose_joints_are_where_the_one_that_they_copy_puts_them(
+    load: Load, offset: float, warned: bool
+) -> None:
+    robot = load(six_axes(fingers(mimic=True).replace('multiplier="1"', f'multiplier="1" offset="{offset}"')))
+    model = standard_model(robot).compile()
+    for described, qpos in ((robot.model, robot.home), (model, model.key("home").qpos)):
+        leader, copy = (qpos[described.joint(name).qposadr[0]] for name in ("fa", "fb"))
+        assert copy == pytest.approx(leader + offset)
+    assert ("the home pose is beyond the limits of fb" in robot.warnings) == warned
 
 
 @pytest.mark.parametrize(
