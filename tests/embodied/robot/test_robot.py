@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import Description, Kind, Robot, standard_model
+from embodied.robot import Description, Kind, Robot, picture, standard_model
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
 from tests.kit.robots import LINK, MESH, arm, fingers, joint, quadruped, six_axes
@@ -287,6 +287,36 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="2"):
         command.main([str(tmp_path / "none.urdf")])
     assert "none.urdf does not exist; expected a model file, or allegro, crazyflie" in capsys.readouterr().err
+
+
+def tall() -> str:
+    """An MJCF of an arm whose hand carries a pole of 2 m."""
+    pole = '<geom type="capsule" size=".01" fromto="0 0 0 0 0 2" mass=".01"/>'
+    link = '<body pos="0 0 .2"><joint name="{}" axis="0 1 0"/><geom size=".02"/>'
+    links = "".join(link.format(name) for name in "abc")
+    motors = "".join(f'<motor joint="{name}" ctrlrange="-9 9"/>' for name in "abc")
+    return f"<mujoco><worldbody><body>{links}{pole}{'</body>' * 4}</worldbody><actuator>{motors}</actuator></mujoco>"
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize("text", [quadruped(), six_axes(), tall()])
+def test_the_whole_robot_is_in_its_picture(load: Load, text: str) -> None:
+    robot = load(text)
+    data = mujoco.MjData(robot.model)
+    data.qpos[:] = robot.home
+    mujoco.mj_kinematics(robot.model, data)
+    points = picture.corners(robot.model, data)
+    points -= (points.min(0) + points.max(0)) / 2
+    turn, tilt = np.radians(picture.AZIMUTH), np.radians(picture.ELEVATION)
+    forward = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
+    up = np.array([0.0, 0.0, 1.0]) - forward * forward[2]
+    width, height = picture.SIZE[0] - 2 * picture.MARGIN, picture.SIZE[1]
+    eye = -picture.distance(points, width / height) * forward
+    seen = picture.Projection(eye, forward, up / np.linalg.norm(up), (width, height))
+    places = np.array([seen(point) for point in points]) - [picture.MARGIN, 0]
+    assert (places >= 0).all()
+    assert (places <= [width, height]).all()
+    assert (np.ptp(places, axis=0) / [width, height]).max() > 0.8
 
 
 def test_names_that_no_robot_has_are_refused() -> None:
