@@ -30,8 +30,12 @@ def forms_of(robot: Robot) -> tuple[str, ...]:
 
     quadruped (three feet or more), biped, arm, gripper (an arm of six joints or more with two fingers), hand,
     multirotor.
+
+    Raises:
+        ModelError: tasks of its kind do not take it.
     """
     if robot.kind is Kind.LEGGED:
+        legged_model(robot)
         return ("biped",) if len(robot.feet) == 2 else ("quadruped",)
     if robot.kind is Kind.ARM and len((arm := arm_model(robot)).joints) >= GRASPING and arm.gripper is not None:
         return (robot.kind.value, "gripper")

@@ -10,7 +10,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from embodied.errors import ModelError, UnknownNameError
+from embodied.errors import ModelError, UnknownNameError, listing
 from embodied.robot.derivation.servos import Rule, Servo, effort_of, servo_for
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import content, driven_joints
@@ -37,6 +37,21 @@ class Joint:
     """rad/s or m/s, the fastest that it moves; inf where neither file nor description states it."""
     acceleration: float
     """rad/s^2 or m/s^2, likewise."""
+
+
+class EffortError(ModelError):
+    """Joints without a largest torque."""
+
+    def __init__(self, path: Path, joints: list[str]) -> None:
+        self.path, self.joints = path, joints
+        super().__init__(
+            f"{path}: no largest torque of {listing(joints, 6)} (URDF <limit effort=...>, MJCF forcerange); say "
+            f'effort = {{ "{joints[0]}" = N m }} in {NAME}, which python -m embodied.robot FILE --write begins; a name '
+            'may be a pattern, such as "*"'
+        )
+
+    def __reduce__(self) -> tuple[type[EffortError], tuple[Path, list[str]]]:
+        return type(self), (self.path, self.joints)
 
 
 def followers(model: mujoco.MjModel, copies: Mapping[str, str]) -> set[str]:
@@ -92,7 +107,7 @@ def joints_of(
         least: Joint -> N m/rad that it has at least.
 
     Raises:
-        ModelError: a joint has no largest torque.
+        EffortError: joints have no largest torque.
     """
     model = tree.model
     names = [model.joint(joint).name for joint in tree.joints]
@@ -102,17 +117,15 @@ def joints_of(
     speeds = _urdf_speeds(path) | speeds
     inertia = np.zeros((model.nv, model.nv))
     mujoco.mj_fullM(model, data, inertia)
-    joints = []
+    joints, lacking = [], []
     for joint, name, angle in zip(tree.joints, names, angles, strict=True):
         dof = int(model.jnt_dofadr[joint])
         slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
         drive, kp, kv, effort = driven(model, joint)
         effort = efforts.get(name, effort)
         if not effort:
-            raise ModelError(
-                f"{path}: joint {name!r} has no largest torque (URDF <limit effort=...>, MJCF forcerange); say "
-                f'effort = {{ "{name}" = N m }} in {NAME}; a name may be a pattern, such as "*"'
-            )
+            lacking.append(name)
+            continue
         armature = float(model.dof_armature[dof])
         inertia_there = max(float(inertia[dof, dof]) - armature, 0.0)
         derived = servo_for(effort, inertia_there, armature, slides, rule, least.get(joint, 0.0))
@@ -120,6 +133,8 @@ def joints_of(
         low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.inf, np.inf)
         most = speeds.get(name, np.inf), accelerations.get(name, np.inf)
         joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle), *most))
+    if lacking:
+        raise EffortError(path, lacking)
     return tuple(joints)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from embodied.errors import EmbodiedError
 from embodied.robot import Description, Kind, Robot, picture, standard_model
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
-from tests.kit.robots import LINK, MESH, arm, fingers, joint, quadruped, six_axes
+from tests.kit.robots import LINK, MESH, arm, fingers, joint, multirotor, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(120)
 Load = Callable[..., Robot]
@@ -229,7 +230,7 @@ def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) 
         (quadruped(MESH.format("hat.stl")), "the collision mesh 'hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("package://q/hat.stl")), "'package://q/hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("file:///etc/passwd")), "of link 'hat' does not exist"),
-        (quadruped(effort="0"), r"joint 'leg1_hip' has no largest torque .*say effort = .*\"leg1_hip\""),
+        (quadruped(effort="0"), r"no largest torque of leg1_hip, .* and 2 more .*say effort = .*\"leg1_hip\""),
         (quadruped(effort="much"), 'effort: "much"; expected a number'),
         (arm(joints=1), "cannot tell what this robot is, of 1 joints"),
         ('<mujoco><include file="/etc/passwd"/></mujoco>', "refers to '/etc/passwd', outside of"),
@@ -257,6 +258,43 @@ def test_what_is_fixed_and_what_looks_wrong_is_said(load: Load) -> None:
     robot = load(text.replace("<axis", "<axis "))
     assert any("next to no mass" in line and "leg1_lower" in line for line in robot.fixes)
     assert any("too weak" in line for line in robot.warnings)
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_a_description_to_fill_in_is_written_where_efforts_are_missing(
+    load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "robot.urdf"
+    file.write_text(quadruped().replace('effort="30"', 'effort="0"', 3))
+    assert command.main([str(file), "--write"]) == 0
+    lacking = ("leg1_hip", "leg1_knee", "leg5_hip")
+    assert f"fill in its effort of {', '.join(lacking)}" in capsys.readouterr().out
+    said = Description.beside(file)
+    assert (len(said.feet), said.kp) == (4, {})
+    with pytest.raises(EmbodiedError, match="no largest torque of leg1_hip, leg1_knee, leg5_hip "):
+        Robot.load(file)
+    efforts = said.effort | dict.fromkeys(lacking, 20.0)
+    assert {part.servo.effort for part in Robot.load(file, dataclasses.replace(said, effort=efforts)).joints} == {
+        20,
+        30,
+    }
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (quadruped(), "next: python -m embodied.train locomotion/velocity --robot "),
+        (six_axes(fingers()), "tasks: manipulation/track-pose, manipulation/reach, "),
+        (multirotor(), "tasks: swarm/hover, swarm/trajectory\nnext: python -m embodied.train swarm/hover "),
+        (quadruped(effort="0.4"), "warning: tasks of a legged robot refuse it: its servos do not hold it up"),
+    ],
+)
+def test_the_command_names_the_tasks_and_the_next_command(
+    load: Load, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main([str(load(text).file)])
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("any_pose")
