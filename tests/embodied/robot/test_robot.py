@@ -273,11 +273,8 @@ def test_a_description_to_fill_in_is_written_where_efforts_are_missing(
     assert (len(said.feet), said.kp) == (4, {})
     with pytest.raises(EmbodiedError, match="no largest torque of leg1_hip, leg1_knee, leg5_hip "):
         Robot.load(file)
-    efforts = said.effort | dict.fromkeys(lacking, 20.0)
-    assert {part.servo.effort for part in Robot.load(file, dataclasses.replace(said, effort=efforts)).joints} == {
-        20,
-        30,
-    }
+    filled = Robot.load(file, dataclasses.replace(said, effort=said.effort | dict.fromkeys(lacking, 20.0)))
+    assert {part.servo.effort for part in filled.joints} == {20, 30}
 
 
 @pytest.mark.usefixtures("any_pose")
