@@ -12,7 +12,7 @@ import numpy as np
 from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation import forms
 from embodied.robot.derivation.checks import checked
-from embodied.robot.derivation.ends import foot_of, legs_of, point_of, tip_of
+from embodied.robot.derivation.ends import foot_of, height_of, legs_of, point_of, refuse_unequal_feet, tip_of
 from embodied.robot.derivation.joints import Joint, by_joint, copies_of, followers, joints_of, least_stiffness
 from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_ball_joints, root_of
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
@@ -46,7 +46,10 @@ class Robot:
     tip: str | None
     """Body that an arm reaches with."""
     height: float
-    """m of the trunk's frame above the ground in the home pose, of legged robots."""
+    """m above the ground in the home pose of the frame by which tasks measure legged robots: the trunk's, or the hips'
+    where that is `lift` below them."""
+    lift: float
+    """m from the trunk's frame up to the hips, if it lies near the soles; else 0."""
     mass: float
     """kg."""
     fixes: tuple[str, ...]
@@ -170,6 +173,8 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     if legs and free:
         data.qpos[model.jnt_qposadr[model.body_jntadr[tree.root]] + 2] -= lowest
     mujoco.mj_forward(model, data)
+    refuse_unequal_feet(path, data, legs, said)
+    height, lift = height_of(data, tree.root, legs)
     rule = ARMS if kind is Kind.ARM else LEGS
     joints = joints_of(path, tree, data, angles, said, rule, least_stiffness(tree, data, legs))
     torques = standing_torques(tree, data, legs) if legs and free else None
@@ -178,6 +183,9 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         notes.append(
             f"{', '.join(joint.name for joint in joints[:6])}: locked in the home pose in tasks of multirotors"
         )
+    if lift:
+        name = model.body(tree.root).name
+        notes.append(f"the frame of the base {name!r} is {height:.3f} m above the soles; tasks take one at the hips")
     return Robot(
         file=path,
         kind=kind,
@@ -187,7 +195,8 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         joints=joints,
         feet=tuple(foot_of(data, leg)[0] for leg in legs),
         tip=tip,
-        height=float(data.xpos[tree.root, 2]) if legs else 0.0,
+        height=height + lift,
+        lift=lift,
         mass=tree.mass() if airframe is None else airframe.mass,
         fixes=file.fixes,
         warnings=(*checked(tree, data, joints, legs, torques), *notes),

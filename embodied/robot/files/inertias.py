@@ -27,7 +27,7 @@ def fix_inertias(path: Path, root: ElementTree.Element) -> list[str]:
     break the triangle inequality are left to MuJoCo's compiler, which makes them equal.
 
     Raises:
-        ModelError: an inertial has no numbers, or a mass is negative; names the link.
+        ModelError: a link has several inertials, one has no numbers, or a mass is negative; names the link.
     """
     balls, light, unequal, masses = [], [], [], {}
     for link in root.findall("link"):
@@ -96,6 +96,8 @@ def _make_ball(link: ElementTree.Element, mass: float) -> None:
 
 def _inertial(path: Path, link: ElementTree.Element) -> tuple[float, list[float]]:
     """Mass in kg and principal moments (3,) in kg m^2, ascending; zeros where the link has none."""
+    if len(link.findall("inertial")) > 1:
+        raise ModelError(f"{path}: link {link.get('name')!r} has several <inertial>; expected one")
     mass, inertia = link.find("./inertial/mass"), link.find("./inertial/inertia")
     try:
         kilograms = 0.0 if mass is None else float(mass.get("value", "0"))

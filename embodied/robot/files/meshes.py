@@ -16,13 +16,12 @@ from embodied.errors import ModelError, listing
 from embodied.robot.files.collada import collada_triangles
 from embodied.robot.files.mjcf import compiled
 from embodied.robot.files.upright import TURN
-from embodied.robot.files.xml import content
+from embodied.robot.files.xml import ABOVE, content, package_of
 from embodied.storage.files import write_atomic
 
 SUFFIXES = (".stl", ".obj", ".msh", ".dae")
 """Formats that are read: the first three by MuJoCo."""
 SCHEMES = ("package", "model")  # of ROS and of Gazebo
-ABOVE = 6  # folders above a model among which its package is looked for
 MOST_FACES = 200_000  # of an STL file that MuJoCo reads
 VERSION = "1"  # of the copies; a new one where the conversion changes
 FIND = re.compile(r"^\$\(find ([^)]+)\)/?")  # what xacro leaves in a file that it did not expand
@@ -43,7 +42,7 @@ def find_mesh(model: Path, name: str) -> Path | None:
     above = [home, *home.parents][: ABOVE + 1]
     scheme, rest = _split(name)
     if not scheme:
-        return _inside(above[min(1, len(above) - 1)], home / rest) or _inside(_package(above), home / rest)
+        return _inside(above[min(1, len(above) - 1)], home / rest) or _inside(package_of(model), home / rest)
     if scheme not in SCHEMES:
         return None
     package, _, below = rest.partition("/")
@@ -58,11 +57,6 @@ def _split(name: str) -> tuple[str, str]:
         return "package", f"{found[1].strip()}/{name[found.end() :]}"
     scheme, separator, rest = name.removeprefix("file:").partition("://")
     return (scheme, rest.lstrip("/")) if separator else ("", scheme)
-
-
-def _package(above: list[Path]) -> Path:
-    """The nearest folder that is marked as a package, else the one that holds the model's."""
-    return next((folder for folder in above if (folder / "package.xml").is_file()), above[min(1, len(above) - 1)])
 
 
 def _inside(folder: Path, path: Path) -> Path | None:

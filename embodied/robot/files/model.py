@@ -57,7 +57,7 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     """
     root = parse(path, content(path))
     if root.tag == "mujoco":
-        refuse_unsound(path, root, path.resolve().parent)
+        refuse_unsound(path, root, path)
         spec = _spec(path, None)
         return ModelFile(spec, False, tuple(keep_robot(path, spec)))
     if root.tag != "robot":
@@ -75,6 +75,9 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     if weighed:
         fixes += fix_inertias(path, root)
     else:
+        for link in root.findall("link"):
+            for inertial in link.findall("inertial"):
+                link.remove(inertial)
         fixes.append("no link has a mass: made those of water in the place of the shapes")
     spec = _spec(path, _with_compiler(root, weighed))
     for mesh in spec.meshes:  # the volume of one that is open or flat is none

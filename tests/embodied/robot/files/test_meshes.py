@@ -209,4 +209,4 @@ def test_an_absolute_path_inside_the_package_is_one_of_its_own(tmp_path: Path, p
     mesh.write_text(LINE)
     assert find_mesh(tmp_path / "q.urdf", place.format(mesh)) == mesh
     (tmp_path / "q.xml").write_text(f"<mujoco><asset><mesh file='{mesh}'/></asset></mujoco>")
-    refuse_unsound(tmp_path / "q.xml", ElementTree.parse(tmp_path / "q.xml").getroot(), tmp_path)
+    refuse_unsound(tmp_path / "q.xml", ElementTree.parse(tmp_path / "q.xml").getroot(), tmp_path / "q.xml")
