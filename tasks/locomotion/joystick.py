@@ -23,9 +23,11 @@ from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR,
 from embodied.parts.pushes import Push, Pushes
 from embodied.robot.prepared.roles import Role
 from embodied.storage.bounds import POSITIVE
+from tasks.locomotion import standing
 from tasks.locomotion.ground import Flat, Rough, Terrain
 from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
 from tasks.locomotion.robots import QUADRUPED_POSE, by_role
+from tasks.locomotion.standing import Standing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,8 @@ class CommandConfig:
     """Probability that each component is not zero."""
     interval: float = 5.0
     """s, mean time between commands (exponentially distributed)."""
+    standing: float = 0.1
+    """Probability that an episode's command is zero from beginning to end."""
 
 
 def draw_command(config: CommandConfig, uniform: Array) -> Array:
@@ -76,6 +80,8 @@ class Weights:
     """Once, when the robot falls: per second, so one control step of it."""
     stand_still: float = -0.5
     """Distance of the joints from home without a command, rad."""
+    creep: float = -1.0
+    """Speed of the trunk along the ground, m/s, and of turning, rad/s, without a command."""
     torques: float = -2e-4
     """Norm plus sum of the torques, N m."""
     energy: float = -5e-4
@@ -112,6 +118,7 @@ class JoystickConfig(LeggedConfig):
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
 VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
+STANDS = 2  # with which the start's random key is folded, beside its two halves: whether the episode is one of standing
 SWING = 0.36  # of the height: how high a moving foot of another robot than Go1 should be
 MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
 
@@ -147,6 +154,8 @@ class TaskState:
     """() control steps so far."""
     mean_error: Array
     """() m/s, mean planar velocity error so far."""
+    standing: Standing
+    """What the robot has crept without a command."""
 
 
 class Joystick(LeggedTask[TaskState]):
@@ -260,8 +269,9 @@ class Joystick(LeggedTask[TaskState]):
         base = jnp.concatenate([xy, height[None], quat_from_yaw(2 * jnp.pi * heading[0])])
         qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), speed - 0.5)
         bias, late = self.episode_constants(bias, latency[0])
+        stands = jax.random.bernoulli(jax.random.fold_in(key, STANDS), self.config.command.standing)
         state = TaskState(
-            command=draw_command(self.velocities, command),
+            command=jnp.where(stands, 0.0, draw_command(self.velocities, command)),
             push=self.config.push.drawn(self.mass, push, self.varied),
             encoder_bias=bias,
             latency=late,
@@ -272,6 +282,7 @@ class Joystick(LeggedTask[TaskState]):
             landing=jnp.zeros(feet),
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
+            standing=standing.started(stands, standing.pose_of(base[:3], base[3:])),
         )
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
@@ -301,12 +312,13 @@ class Joystick(LeggedTask[TaskState]):
         error = self._velocity_error(world, state)
         return dataclasses.replace(
             state,
-            command=renew_command(self.velocities, state.command, dt, commands),
+            command=jnp.where(state.standing.asked, 0.0, renew_command(self.velocities, state.command, dt, commands)),
             push=self.config.push.advanced(state.push, self.mass, dt, pushes, self.varied),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
             steps=steps,
             mean_error=state.mean_error + (error - state.mean_error) / steps,
+            standing=standing.advanced(state.standing, world, state.push.active, steps, dt),
         )
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
@@ -361,6 +373,7 @@ class Joystick(LeggedTask[TaskState]):
             "joint_limits": self.beyond_limits(world),
             "fall": self._fallen(world).astype(jnp.float32),
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
+            "creep": (jnp.sum(jnp.abs(linvel[:2])) + jnp.abs(gyro[2])) * ~moving,
             **self.effort(world, state.action_change),
             "foot_clearance": jnp.sum(jnp.abs(clearance) * foot_speed2**0.25) * moving,
             "foot_slip": jnp.sum(foot_speed2 * touching) * moving,
@@ -372,13 +385,17 @@ class Joystick(LeggedTask[TaskState]):
         fallen = self._fallen(world)
         return Outcome(success=~fallen & (state.mean_error < TRACKED), failure=fallen)
 
-    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s"}
+    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s", **standing.UNITS}
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on."""
+        """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on.
+
+        Of the episodes that ask for nothing but standing also how far the robot creeps.
+        """
         errors = {
             "velocity_error": self._velocity_error(world, state),
             "yaw_error": jnp.abs(state.command[2] - world["gyro"][2]),
+            **standing.metrics(state.standing),
         }
         return {**errors, "level": state.level.astype(jnp.float32)} if self.ground.levels > 1 else errors
 
