@@ -20,14 +20,14 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
 from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR, Reflection, unchanged
+from embodied.parts import standing
 from embodied.parts.pushes import Push, Pushes
+from embodied.parts.standing import Standing
 from embodied.robot.prepared.roles import Role
 from embodied.storage.bounds import POSITIVE
-from tasks.locomotion import standing
 from tasks.locomotion.ground import Flat, Rough, Terrain
 from tasks.locomotion.legged import IN_CONTACT, SENSED, LeggedConfig, LeggedTask
 from tasks.locomotion.robots import QUADRUPED_POSE, by_role
-from tasks.locomotion.standing import Standing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,6 +310,7 @@ class Joystick(LeggedTask[TaskState]):
         steps = state.steps + 1
         # The command of this step, not the one that may replace it below.
         error = self._velocity_error(world, state)
+        pose = standing.pose_of(world["position"], world["orientation"])
         return dataclasses.replace(
             state,
             command=jnp.where(state.standing.asked, 0.0, renew_command(self.velocities, state.command, dt, commands)),
@@ -318,7 +319,7 @@ class Joystick(LeggedTask[TaskState]):
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
             steps=steps,
             mean_error=state.mean_error + (error - state.mean_error) / steps,
-            standing=standing.advanced(state.standing, world, state.push.active, steps, dt),
+            standing=standing.advanced(state.standing, pose, state.push.active, steps, dt),
         )
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:

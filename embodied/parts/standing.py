@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from embodied.core.world import World
 from embodied.math.rotations import yaw_from_quat
 
 SETTLING = 1.0  # s after the start, and after a push, that do not count as standing
@@ -34,9 +33,9 @@ class Standing:
     """(2,) m/min and rad/min: what this step adds to the sum over steps whose mean is the rate of creeping."""
 
 
-def pose_of(world_pos: Array, quat: Array) -> Array:
-    """(3,) m, m and rad: position and heading of a trunk at `world_pos` (3,) m with orientation `quat` (4,) wxyz."""
-    return jnp.append(world_pos[:2], yaw_from_quat(quat))
+def pose_of(position: Array, quat: Array) -> Array:
+    """(3,) m, m and rad: place and heading of a trunk at `position` (3,) m with orientation `quat` (4,) wxyz."""
+    return jnp.append(position[:2], yaw_from_quat(quat))
 
 
 def started(asked: Array, pose: Array) -> Standing:
@@ -44,9 +43,11 @@ def started(asked: Array, pose: Array) -> Standing:
     return Standing(asked, pose, jnp.zeros(3), jnp.zeros(()), jnp.zeros(()), jnp.zeros(2))
 
 
-def advanced(before: Standing, world: World, pushed: Array, steps: Array, dt: float) -> Standing:
-    """Standing after a control step of `dt` s, the `steps`-th of the episode; `pushed`: whether a push acts on it."""
-    pose = pose_of(world["position"], world["orientation"])
+def advanced(before: Standing, pose: Array, pushed: Array, steps: Array, dt: float) -> Standing:
+    """Standing after a control step of `dt` s, the `steps`-th of the episode, with the trunk at `pose` (3,).
+
+    `pushed`: () bool, whether a push acts on it.
+    """
     undisturbed = jnp.where(pushed, 0.0, before.undisturbed + dt)
     step = pose - before.pose
     step = step.at[2].set(jnp.arctan2(jnp.sin(step[2]), jnp.cos(step[2])))

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from embodied.core.world import World
 from embodied.math.rotations import quat_from_yaw
-from tasks.locomotion import standing
+from embodied.parts import standing
 from tasks.locomotion.joystick import Joystick
 from tasks.locomotion.reach import Reach
 from tests.kit.hooks import partly
@@ -20,23 +19,13 @@ from tests.kit.hooks import partly
 DT, STEPS = 0.02, 1000  # s, -: an episode of the joystick tasks
 
 
-class Trunk(World):
-    """A world of which only the trunk's pose is read."""
-
-    def __init__(self, pos: Any, quat: Any) -> None:
-        self.read = {"position": pos, "orientation": quat}
-
-    def __getitem__(self, name: str) -> Any:
-        return self.read[name]
-
-
 def measured(place: Callable[[Any], tuple[Any, Any, Any]], pushed: Callable[[Any], Any], asked: bool) -> Any:
     """The means over an episode of a trunk that is at x, y and heading `place(t)`, pushed while `pushed(t)`."""
 
     def step(before: standing.Standing, number: Any) -> Any:
         x, y, heading = place(number * DT)
-        world = Trunk(jnp.stack([x, y, 0.3]), quat_from_yaw(heading))
-        after = standing.advanced(before, world, pushed(number * DT), number, DT)
+        pose = standing.pose_of(jnp.stack([x, y, 0.3]), quat_from_yaw(heading))
+        after = standing.advanced(before, pose, pushed(number * DT), number, DT)
         return after, standing.metrics(after)
 
     @jax.jit
