@@ -113,7 +113,8 @@ TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without 
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
 VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
 SWING = 0.36  # of the height: how high a moving foot of another robot than Go1 should be
-MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
+MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground ...
+WALKED = 0.5  # ... if it is also below this share of the mean speed commanded, which is the error of standing still
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
 """(21, 2) m, forward and sideways: points where the critic sees the height of rough ground."""
@@ -147,6 +148,8 @@ class TaskState:
     """() control steps so far."""
     mean_error: Array
     """() m/s, mean planar velocity error so far."""
+    mean_command: Array
+    """() m/s, mean planar speed commanded so far: the error of a robot that stands still."""
 
 
 class Joystick(LeggedTask[TaskState]):
@@ -156,8 +159,8 @@ class Joystick(LeggedTask[TaskState]):
     an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the command. Failure: the
     trunk leans more than 70 degrees or drops to a third of its height above the ground.
 
-    On rough ground a robot that lived through its episode and tracked well begins the next one on harder ground, one
-    that fell on easier; from the hardest level it goes on at any.
+    On rough ground a robot that lived through its episode, and tracked well where it was commanded to walk, begins the
+    next one on harder ground, one that fell on easier; from the hardest level it goes on at any.
 
     Action: offset of the joints' targets from the home pose.
 
@@ -243,7 +246,8 @@ class Joystick(LeggedTask[TaskState]):
         """As `reset`, but on harder ground after a good episode and on easier ground after a fall."""
         draw, level = jax.random.split(key)
         lived = state.steps >= self.timing.max_steps
-        rise = jnp.where(lived, (state.mean_error < MASTERED).astype(jnp.int32), -1)
+        mastered = state.mean_error < jnp.minimum(MASTERED, WALKED * state.mean_command)
+        rise = jnp.where(lived, mastered.astype(jnp.int32), -1)
         anywhere = jax.random.randint(level, (), 0, self.ground.levels)
         following = jnp.maximum(state.level + rise, 0)
         return self._start(draw, jnp.where(following < self.ground.levels, following, anywhere))
@@ -272,6 +276,7 @@ class Joystick(LeggedTask[TaskState]):
             landing=jnp.zeros(feet),
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
+            mean_command=jnp.zeros(()),
         )
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
@@ -298,7 +303,7 @@ class Joystick(LeggedTask[TaskState]):
         in_air = state.air_time + dt
         steps = state.steps + 1
         # The command of this step, not the one that may replace it below.
-        error = self._velocity_error(world, state)
+        error, speed = self._velocity_error(world, state), jnp.linalg.norm(state.command[:2])
         return dataclasses.replace(
             state,
             command=renew_command(self.velocities, state.command, dt, commands),
@@ -307,6 +312,7 @@ class Joystick(LeggedTask[TaskState]):
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
             steps=steps,
             mean_error=state.mean_error + (error - state.mean_error) / steps,
+            mean_command=state.mean_command + (speed - state.mean_command) / steps,
         )
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
