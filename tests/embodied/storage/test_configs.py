@@ -29,8 +29,9 @@ def config_types() -> list[str]:
 @pytest.mark.parametrize("config", config_types())
 def test_a_config_with_its_defaults_is_a_valid_one(config: str) -> None:
     module, _, name = config.partition(":")
-    kind = getattr(pytest.importorskip(module, exc_type=ImportError), name)
-    if dataclasses.is_dataclass(kind) and all(_has_default(field) for field in dataclasses.fields(kind)):
+    kind: Any = getattr(pytest.importorskip(module, exc_type=ImportError), name)
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    if fields and all(map(_has_default, fields)):
         kind()
 
 
