@@ -67,7 +67,7 @@ class Settings(CollectConfig, EnvOptions[C]):
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    entry = registry.find(cli.required_task(words, registry, "embodied.collect"))
+    entry = registry.find(cli.required_task(words, registry, "collect", Settings))
     settings = parse(entry, words)
     if settings.out is None:
         raise EmbodiedError("where to? python -m embodied.collect TASK --out FOLDER")

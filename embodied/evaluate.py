@@ -108,7 +108,7 @@ class Settings(EnvOptions[C]):
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    name = cli.required_task(words, registry, "embodied.evaluate")
+    name = cli.required_task(words, registry, "evaluate", Settings)
     task, policy = cli.task_and_policy(name, cli.flag_value(words, "--policy"), registry)
     settings = parse(registry.find(task), words, policy)
     return run_suite(registry.suites[task], settings) if task in registry.suites else run(settings)

@@ -120,7 +120,8 @@ FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadrup
 VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
 STANDS = 2  # with which the start's random key is folded, beside its two halves: whether the episode is one of standing
 SWING = 0.36  # of the height: how high a moving foot of another robot than Go1 should be
-MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
+MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground ...
+WALKED = 0.5  # ... if it is also below this share of the mean speed commanded, which is the error of standing still
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
 """(21, 2) m, forward and sideways: points where the critic sees the height of rough ground."""
@@ -156,6 +157,8 @@ class TaskState:
     """() m/s, mean planar velocity error so far."""
     standing: Standing
     """What the robot has crept without a command."""
+    mean_command: Array
+    """() m/s, mean planar speed commanded so far: the error of a robot that stands still."""
 
 
 class Joystick(LeggedTask[TaskState]):
@@ -165,8 +168,8 @@ class Joystick(LeggedTask[TaskState]):
     an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the command. Failure: the
     trunk leans more than 70 degrees or drops to a third of its height above the ground.
 
-    On rough ground a robot that lived through its episode and tracked well begins the next one on harder ground, one
-    that fell on easier; from the hardest level it goes on at any.
+    On rough ground a robot that lived through its episode, and tracked well where it was commanded to walk, begins the
+    next one on harder ground, one that fell on easier; from the hardest level it goes on at any.
 
     Action: offset of the joints' targets from the home pose.
 
@@ -252,7 +255,8 @@ class Joystick(LeggedTask[TaskState]):
         """As `reset`, but on harder ground after a good episode and on easier ground after a fall."""
         draw, level = jax.random.split(key)
         lived = state.steps >= self.timing.max_steps
-        rise = jnp.where(lived, (state.mean_error < MASTERED).astype(jnp.int32), -1)
+        mastered = state.mean_error < jnp.minimum(MASTERED, WALKED * state.mean_command)
+        rise = jnp.where(lived, mastered.astype(jnp.int32), -1)
         anywhere = jax.random.randint(level, (), 0, self.ground.levels)
         following = jnp.maximum(state.level + rise, 0)
         return self._start(draw, jnp.where(following < self.ground.levels, following, anywhere))
@@ -283,6 +287,7 @@ class Joystick(LeggedTask[TaskState]):
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
             standing=standing.started(stands, standing.pose_of(base[:3], base[3:])),
+            mean_command=jnp.zeros(()),
         )
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
@@ -309,7 +314,7 @@ class Joystick(LeggedTask[TaskState]):
         in_air = state.air_time + dt
         steps = state.steps + 1
         # The command of this step, not the one that may replace it below.
-        error = self._velocity_error(world, state)
+        error, speed = self._velocity_error(world, state), jnp.linalg.norm(state.command[:2])
         pose = standing.pose_of(world["position"], world["orientation"])
         return dataclasses.replace(
             state,
@@ -320,6 +325,7 @@ class Joystick(LeggedTask[TaskState]):
             steps=steps,
             mean_error=state.mean_error + (error - state.mean_error) / steps,
             standing=standing.advanced(state.standing, pose, state.push.active, steps, dt),
+            mean_command=state.mean_command + (speed - state.mean_command) / steps,
         )
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
