@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.datasets.episode import Episode
-from embodied.storage.datasets.layout import IMAGES, DatasetInfo, chunk_and_file
+from embodied.storage.datasets.layout import IMAGES, NEAR, DatasetInfo, chunk_and_file
 from embodied.storage.datasets.statistics import Statistics
 from embodied.storage.files import require_regular
 
@@ -139,13 +140,23 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     place = tuple(chunk_and_file(0))
     videos = [f"videos/{IMAGES}{camera}/{part}" for camera in info.cameras for part in (*place, "from_timestamp")]
     needed = ["episode_index", "tasks", "length", "dataset_from_index", *(f"data/{part}" for part in place), *videos]
-    own = [f"{OWN}{name}" for name in ("task", "success", "seed", "noise")]
-    rows: list[dict[str, Any]] = []
+    ends = ["dataset_to_index", *(f"videos/{IMAGES}{camera}/to_timestamp" for camera in info.cameras)]
+    more = [*(f"{OWN}{name}" for name in ("task", "success", "seed", "noise")), *ends]
+    rows: list[tuple[Path, dict[str, Any]]] = []
     for path in paths:
         table = read_table(path, needed)
         if empty := [name for name in needed if table[name].null_count]:
             raise EmbodiedError(f"'{path}' leaves cells of {listing(empty)} empty")
-        rows += table.select([*needed, *(name for name in own if name in table.column_names)]).to_pylist()
+        for name in needed:
+            if not _KINDS.get(name.rpartition("/")[2], pa.types.is_integer)(kind := table[name].type):
+                raise EmbodiedError(f"'{path}' has {name} of type {kind}, unlike LeRobot's")
+        chosen = table.select([*needed, *(name for name in more if name in table.column_names)])
+        rows += [(path, row) for row in chosen.to_pylist()]
+    rows.sort(key=lambda item: item[1]["episode_index"])
+    first = 0
+    for number, (path, row) in enumerate(rows):
+        _check_row(path, row, number, first, info)
+        first += row["length"]
 
     def file(row: Mapping[str, Any], key: str) -> int:
         return row[f"{key}/chunk_index"] * chunk + row[f"{key}/file_index"]
@@ -164,8 +175,42 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
             seed=row.get(f"{OWN}seed"),
             noise=row.get(f"{OWN}noise") or 0.0,
         )
-        for row in sorted(rows, key=lambda row: row["episode_index"])
+        for _, row in rows
     ]
+
+
+_KINDS = {
+    "tasks": lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind),
+    "from_timestamp": pa.types.is_floating,
+}
+"""Type of columns that are not whole numbers."""
+
+
+def _check_row(path: Path, row: Mapping[str, Any], number: int, first: int, info: DatasetInfo) -> None:
+    """Check the row that should be that of episode `number`, whose first frame is `first`.
+
+    Raises:
+        EmbodiedError: it is another's, or its length, frames and times do not belong together.
+    """
+    length = row["length"]
+    wanted = {"episode_index": number, "length": max(length, 1), "dataset_from_index": first}
+    for name, value in {**wanted, "dataset_to_index": first + length}.items():
+        if row.get(name, value) != value:
+            raise EmbodiedError(f"'{path}' says {name} {row[name]} of episode {number}; expected {value}")
+    for camera in info.cameras:
+        key = f"videos/{IMAGES}{camera}"
+        begin, end = row[f"{key}/from_timestamp"], row.get(f"{key}/to_timestamp")
+        frames = begin * info.fps
+        if not (math.isfinite(frames) and frames > -NEAR and abs(frames - round(frames)) <= NEAR):
+            raise EmbodiedError(
+                f"'{path}' says {key}/from_timestamp {begin} of episode {number}; expected a multiple of "
+                f"{1 / info.fps:g} s, 0 or more"
+            )
+        if end is not None and not abs((end - begin) * info.fps - length) <= NEAR:
+            raise EmbodiedError(
+                f"'{path}' says {key}/to_timestamp {end} of episode {number}; expected {begin + length / info.fps:g}: "
+                f"{length} frames at {info.fps} Hz"
+            )
 
 
 def read_table(path: Path, needed: Sequence[str]) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from embodied.storage.datasets.reader import open_dataset
 from embodied.storage.datasets.statistics import of_images, of_numbers, pooled
 from embodied.storage.datasets.writer import DatasetWriter
 from embodied.storage.files import TEMPORARY
+from embodied.viewer.film import VideoWriter
 
 FPS = 20
 INFO = DatasetInfo(FPS, ("front", "wrist"), (64, 48), ("x", "y", "z"), ("push", "turn"), ("thing", "goal"))
@@ -239,11 +241,54 @@ def shortened(path: Path, share: float = 0.7) -> None:
     path.write_bytes(data[: int(share * len(data))])
 
 
-def replaced(path: Path, column: str, values: list[int | None]) -> None:
+def replaced(path: Path, column: str, values: Any) -> None:
+    """Write other values, or what a function makes of those that there are."""
     table = pq.read_table(path)
-    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+    told = values(table[column].to_pylist()) if callable(values) else values
+    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(told)), path)
 
 
+def of_frames(column: str, values: Any, file: int = 1) -> Callable[[Path], object]:
+    """Other values in a column of the frames of a file."""
+    return lambda at: replaced(layout.data_path(at, file), column, values)
+
+
+def of_episodes(column: str, values: Any) -> Callable[[Path], object]:
+    return lambda at: replaced(at / layout.EPISODES_PATH.format(**layout.chunk_and_file(0)), column, values)
+
+
+def with_nan(rows: list[list[float]]) -> list[list[float]]:
+    return [*rows[:3], [rows[3][0], math.nan], *rows[4:]]
+
+
+def filmed(at: Path, size: tuple[int, int], fps: float) -> None:
+    """Another film in place of one: of other pictures, as many."""
+    (at / FILM_PATH).unlink()
+    with VideoWriter(at / FILM_PATH, fps) as film:
+        for _ in range(37):
+            film.add(np.zeros((size[1], size[0], 3), np.uint8))
+
+
+def lying(at: Path, feature: str, **values: object) -> None:
+    """Other statistics."""
+    path = at / layout.STATS
+    document = json.loads(path.read_text())
+    document[feature] |= values
+    path.write_text(json.dumps(document))
+
+
+def bare_rate(at: Path) -> None:
+    """Another rate, of which the features say nothing, as other writers do."""
+    features = json.loads((at / layout.INFO).read_text())["features"]
+    edited(at, fps=40, features={name: {**one, "info": None} for name, one in features.items()})
+
+
+def shared_frames(at: Path) -> None:
+    of_episodes(f"{FRONT}/from_timestamp", [0.0, 0.0, 1.0, 0.0])(at)
+    of_episodes(f"{FRONT}/to_timestamp", [0.6, 1.5, 1.35, 1.25])(at)
+
+
+FRONT = "videos/observation.images.front"
 FILM_PATH = "videos/observation.images.wrist/chunk-000/file-001.mp4"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "version": (lambda at: edited(at, codebase_version="v2.1"), "is of version 'v2.1'; this reads LeRobot's v3.0"),
@@ -263,6 +308,42 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no episodes": (lambda at: shutil.rmtree(at / layout.EPISODES), "has no tables in meta/episodes"),
     "nothing": (shutil.rmtree, "does not exist"),
+    "rate": (lambda at: edited(at, fps=40), "observation.images.front has video.fps 20, expected 40"),
+    "rate, no film's": (bare_rate, r"says .*from_timestamp 0.6|to_timestamp"),
+    "broken rate": (lambda at: edited(at, fps=19.98), "fps is 19.98, expected a whole number"),
+    "size of a film": (lambda at: filmed(at, (48, 64), FPS), r"file-001.mp4' is 48 x 64 pixels; expected 64 x 48"),
+    "rate of a film": (lambda at: filmed(at, (64, 48), 25), r"shows frame 2 at 0.08 s; expected 0.1 s, at 20 Hz"),
+    "time in a film": (
+        of_episodes(f"{FRONT}/from_timestamp", [0.0, 0.0, 1.25, 0.0]),
+        "says .*to_timestamp 1.85 of episode 2; expected 1.6: 7 frames at 20 Hz",
+    ),
+    "between frames": (
+        of_episodes(f"{FRONT}/from_timestamp", [0.02, 0.0, 1.5, 0.0]),
+        "from_timestamp 0.02 of episode 0; expected a multiple of 0.05 s",
+    ),
+    "no time": (of_episodes(f"{FRONT}/from_timestamp", [math.nan, 0.0, 1.5, 0.0]), "from_timestamp nan of episode 0"),
+    "shared frames": (shared_frames, r"episodes 1 and 2 share frames of '.*file-001.mp4': frame 20 is in both"),
+    "timestamps": (of_frames("timestamp", lambda t: [2 * x for x in t]), "says timestamp 0.1 in row 1; expected 0.05"),
+    "reversed": (of_frames("index", lambda t: t[::-1]), "says index 48 in row 0; expected 12"),
+    "null": (of_frames("frame_index", lambda t: [None, *t[1:]]), "says frame_index nan in row 0; expected 0"),
+    "words": (of_frames("index", lambda t: [str(x) for x in t]), "has index of type string; expected numbers"),
+    "another's": (
+        of_frames("episode_index", lambda t: [x + 1 for x in t]),
+        "says episode_index 2 in row 0; expected 1",
+    ),
+    "no such task": (of_frames("task_index", lambda t: [7, *t[1:]]), "says task_index 7 in row 0; expected 0 to 2"),
+    "another task": (
+        of_frames("task_index", lambda t: [0 for _ in t]),
+        "has task_index of 'push it' in episode 1; expected that of 'reach it'",
+    ),
+    "nan": (of_frames(ACTION, with_nan), "holds action nan in row 3, number 1; expected finite"),
+    "infinite": (of_frames(STATE, lambda t: [[math.inf] * 3, *t[1:]]), "holds observation.state inf in row 0"),
+    "twice": (of_episodes("episode_index", [0, 1, 1, 2]), "says episode_index 1 of episode 2; expected 2"),
+    "lengths": (of_episodes("length", [12, 31, 6, 25]), "says dataset_to_index 42 of episode 1; expected 43"),
+    "empty": (of_episodes("length", [12, 30, 0, 32]), "says length 0 of episode 2; expected 1"),
+    "words for lengths": (of_episodes("length", list("abcd")), "has length of type string, unlike LeRobot's"),
+    "statistics": (lambda at: lying(at, ACTION, mean=[0.0, 3.0]), r"stats.json' says mean of action is 0, 3; that of"),
+    "shape of them": (lambda at: lying(at, STATE, std=[1.0]), "says std of observation.state is 1; that of its frames"),
 }
 
 
@@ -275,13 +356,16 @@ def test_damage_is_told_in_one_line_when_a_dataset_is_opened(damage: str, copied
     assert "\n" not in str(error.value)
 
 
-def test_a_film_with_fewer_frames_than_its_episodes_is_told_when_it_is_read(copied: Path) -> None:
-    (copied / FILM_PATH).write_bytes((copied / FILM_PATH.replace("001", "002")).read_bytes())
+def test_a_film_with_fewer_frames_than_its_episodes_is_told_when_it_is_opened_or_else_read(copied: Path) -> None:
+    whole, short = copied / FILM_PATH, copied / FILM_PATH.replace("001", "002")
     dataset = open_dataset(copied)
+    whole.write_bytes(short.read_bytes())
     with pytest.raises(
         EmbodiedError, match=r"file-001\.mp4' is truncated, damaged or not of 64 x 48 pixels: \d+ frames"
     ):
         list(dataset)
+    with pytest.raises(EmbodiedError, match=r"file-001\.mp4' has 25 frames; its episodes need 37"):
+        open_dataset(copied)
 
 
 def test_a_playlist_in_place_of_a_film_is_not_followed(copied: Path) -> None:
