@@ -20,6 +20,9 @@ from embodied.storage.datasets.statistics import Statistics
 from embodied.storage.files import require_regular
 
 OWN = "embodied/"  # before the names of our own columns
+STATISTICS = "stats"  # before those of an episode's statistics
+COUNTS = ("seed", "tried")
+"""Own columns that may have empty cells."""
 INSTRUCTION = "task"  # LeRobot's word for an instruction
 
 
@@ -44,6 +47,8 @@ class EpisodeRow:
     seed: int | None
     noise: float
     """Standard deviation of the noise on its actions."""
+    tried: int | None = None
+    """Episodes of its task that were tried up to this one; None if another program recorded it."""
 
 
 def frame_table(episode: Episode, info: DatasetInfo, number: int, first: int, instruction: int) -> pa.Table:
@@ -68,11 +73,11 @@ def _vectors(values: np.ndarray) -> pa.Array:
 
 
 def episode_table(
-    rows: Sequence[EpisodeRow], statistics: Sequence[Mapping[str, Statistics]], info: DatasetInfo
+    rows: Sequence[EpisodeRow], statistics: Sequence[Mapping[str, Statistics]], info: DatasetInfo, number: int = 0
 ) -> pa.Table:
-    """`meta/episodes`: a row for each episode, with the statistics of each of its features."""
+    """`meta/episodes`: a row for each episode from a `number` on, with the statistics of each of its features."""
     columns: dict[str, list[Any]] = {
-        "episode_index": list(range(len(rows))),
+        "episode_index": list(range(number, number + len(rows))),
         "tasks": [[row.instruction] for row in rows],
         "length": [row.length for row in rows],
         "dataset_from_index": [row.first for row in rows],
@@ -88,10 +93,12 @@ def episode_table(
             start + row.length / info.fps for start, row in zip(starts, rows, strict=True)
         ]
     for feature, kinds in statistics[0].items():
-        columns |= {f"stats/{feature}/{kind}": [part[feature][kind].tolist() for part in statistics] for kind in kinds}
-    columns |= {f"{OWN}{name}": [getattr(row, name) for row in rows] for name in ("task", "success", "seed", "noise")}
-    table = pa.table({name: values for name, values in columns.items() if name != f"{OWN}seed"})
-    return table.append_column(f"{OWN}seed", pa.array(columns[f"{OWN}seed"], pa.int64()))
+        columns |= {
+            f"{STATISTICS}/{feature}/{kind}": [part[feature][kind].tolist() for part in statistics] for kind in kinds
+        }
+    own = {f"{OWN}{name}": [getattr(row, name) for row in rows] for name in ("task", "success", "noise")}
+    counts = {f"{OWN}{name}": pa.array([getattr(row, name) for row in rows], pa.int64()) for name in COUNTS}
+    return pa.table({**columns, **own, **counts})
 
 
 def _places(key: str, files: Sequence[int]) -> dict[str, list[int]]:
@@ -141,7 +148,7 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     videos = [f"videos/{IMAGES}{camera}/{part}" for camera in info.cameras for part in (*place, "from_timestamp")]
     needed = ["episode_index", "tasks", "length", "dataset_from_index", *(f"data/{part}" for part in place), *videos]
     ends = ["dataset_to_index", *(f"videos/{IMAGES}{camera}/to_timestamp" for camera in info.cameras)]
-    more = [*(f"{OWN}{name}" for name in ("task", "success", "seed", "noise")), *ends]
+    more = [*(f"{OWN}{name}" for name in ("task", "success", "noise", *COUNTS)), *ends]
     rows: list[tuple[Path, dict[str, Any]]] = []
     for path in paths:
         table = read_table(path, needed)
@@ -174,6 +181,7 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
             success=bool(row.get(f"{OWN}success", True)),
             seed=row.get(f"{OWN}seed"),
             noise=row.get(f"{OWN}noise") or 0.0,
+            tried=row.get(f"{OWN}tried"),
         )
         for _, row in rows
     ]
@@ -211,6 +219,20 @@ def _check_row(path: Path, row: Mapping[str, Any], number: int, first: int, info
                 f"'{path}' says {key}/to_timestamp {end} of episode {number}; expected {begin + length / info.fps:g}: "
                 f"{length} frames at {info.fps} Hz"
             )
+
+
+def read_statistics(paths: Sequence[Path]) -> list[dict[str, Statistics]]:
+    """Of each episode in the tables of `episode_table`."""
+    found: list[dict[str, Statistics]] = []
+    for path in paths:
+        table = read_table(path, ())
+        names = [name for name in table.column_names if name.startswith(f"{STATISTICS}/")]
+        for row in table.select(names).to_pylist():
+            found.append({})
+            for name, value in row.items():
+                feature, _, kind = name.removeprefix(f"{STATISTICS}/").rpartition("/")
+                found[-1][feature] = {**found[-1].get(feature, {}), kind: np.asarray(value)}
+    return found
 
 
 def read_table(path: Path, needed: Sequence[str]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -17,6 +18,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.storage.datasets import layout
+from embodied.storage.datasets import writer as writing
 from embodied.storage.datasets.episode import Episode
 from embodied.storage.datasets.layout import ACTION, STATE, DatasetInfo
 from embodied.storage.datasets.reader import open_dataset
@@ -24,6 +26,7 @@ from embodied.storage.datasets.statistics import of_images, of_numbers, pooled
 from embodied.storage.datasets.writer import DatasetWriter
 from embodied.storage.files import TEMPORARY
 from embodied.viewer.film import VideoWriter
+from tests.kit.commands import contents
 
 FPS = 20
 INFO = DatasetInfo(FPS, ("front", "wrist"), (64, 48), ("x", "y", "z"), ("push", "turn"), ("thing", "goal"))
@@ -184,6 +187,70 @@ def test_what_a_killed_writer_left_goes_with_the_next_one_and_what_another_write
             assert at_work.exists()
         writer.add(EPISODES[0])
     assert [path.name for path in tmp_path.iterdir()] == ["pushes"]
+
+
+@pytest.fixture
+def short_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files end after so few frames that the four episodes need two."""
+    monkeypatch.setattr(writing, "MOST_FRAMES", 40)
+
+
+ENDS: dict[str, BaseException | None] = {"stopped": None, "ended": KeyboardInterrupt(), "refused": EmbodiedError("no")}
+
+
+@pytest.mark.usefixtures("short_files")
+@pytest.mark.parametrize("end", ENDS)
+def test_a_dataset_that_goes_on_is_that_of_one_process_byte_by_byte(end: str, tmp_path: Path) -> None:
+    folder, origin = tmp_path / "pushes", {"seed": 3}
+    with DatasetWriter(tmp_path / "whole", INFO, origin=origin) as writer:
+        [writer.add(each, tried=number + 1) for number, each in enumerate(EPISODES)]
+    lost = []
+    for count in (1, 2, 3, 4):
+        with (
+            contextlib.suppress(KeyboardInterrupt, EmbodiedError),
+            DatasetWriter(folder, INFO, origin=origin, resume=True) as writer,
+        ):
+            lost.append(count - 1 - len(writer.rows))
+            for number in range(len(writer.rows), count):
+                writer.add(EPISODES[number], tried=number + 1)
+            if count < 4 and (error := ENDS[end]) is not None:
+                raise error
+    assert lost == [0, 1, 0, 1]  # what was in a file that had room for more is written anew
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["pushes", "whole"]
+
+
+@pytest.mark.usefixtures("short_files")
+def test_what_is_gone_on_with_and_stopped_again_has_no_fewer_episodes(tmp_path: Path) -> None:
+    folder = tmp_path / "pushes"
+    with DatasetWriter(folder, INFO) as writer:
+        [writer.add(each) for each in EPISODES[:3]]
+    before = contents(folder)
+    with DatasetWriter(folder, INFO, resume=True) as writer:
+        assert len(writer.rows) == 2
+    assert contents(folder) == before
+    with pytest.raises(KeyboardInterrupt), DatasetWriter(folder, INFO, resume=True) as writer:
+        raise KeyboardInterrupt
+    with DatasetWriter(folder, INFO, resume=True) as writer:
+        assert len(writer.rows) == 2
+        writer.add(EPISODES[2])
+    assert contents(folder) == before
+
+
+@pytest.mark.usefixtures("short_files")
+def test_what_was_left_is_not_lost_by_a_command_that_does_not_go_on(tmp_path: Path) -> None:
+    folder = tmp_path / "pushes"
+    with contextlib.suppress(KeyboardInterrupt), DatasetWriter(folder, INFO, origin={"seed": 3}) as writer:
+        [writer.add(each) for each in EPISODES[:2]]
+        raise KeyboardInterrupt
+    with pytest.raises(EmbodiedError, match=r"a process that was ended left '.*\.tmp-pushes-.*'; go on with --resume"):
+        DatasetWriter(folder, INFO)
+    with pytest.raises(EmbodiedError, match="was begun with seed 3, not 4; go on with the same"):
+        DatasetWriter(folder, INFO, origin={"seed": 4}, resume=True)
+    with DatasetWriter(folder, INFO, origin={"seed": 3}, resume=True) as writer:
+        assert len(writer.rows) == 2
+        with pytest.raises(EmbodiedError, match="is being written by another process"):
+            DatasetWriter(folder, INFO, origin={"seed": 3}, resume=True)
 
 
 def test_a_dataset_without_episodes_is_none(tmp_path: Path) -> None:
