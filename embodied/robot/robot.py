@@ -13,7 +13,7 @@ from embodied.errors import ModelError, UnknownNameError
 from embodied.robot.derivation import forms
 from embodied.robot.derivation.checks import checked
 from embodied.robot.derivation.ends import foot_of, legs_of, point_of, tip_of
-from embodied.robot.derivation.joints import Joint, by_joint, followers, joints_of, leaders, least_stiffness
+from embodied.robot.derivation.joints import Joint, by_joint, copies_of, followers, joints_of, least_stiffness
 from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_ball_joints, root_of
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.derivation.servos import ARMS, LEGS
@@ -72,6 +72,11 @@ class Robot:
         """In the order of actions; none but on multirotors."""
         return () if self.airframe is None else self.airframe.rotors
 
+    @property
+    def home_angles(self) -> dict[str, float]:
+        """Joint -> rad or m, in the home pose."""
+        return {joint.name: joint.home for joint in self.joints}
+
     @classmethod
     def load(cls, path: Path | str, description: Description | None = None) -> Robot:
         """Read a model file, given by its path or by a name such as `go1`, and the `robot.toml` beside it.
@@ -101,7 +106,7 @@ class Robot:
             joints=tuple(joint.name for joint in self.joints),
             feet=self.feet,
             tip=self.tip,
-            home={joint.name: joint.home for joint in self.joints},
+            home=self.home_angles,
             kp={joint.name: joint.servo.kp for joint in self.joints},
             kv={joint.name: joint.servo.kv for joint in self.joints},
             effort={joint.name: joint.servo.effort for joint in self.joints},
@@ -138,7 +143,8 @@ def require_kind(robot: Robot, kind: Kind) -> None:
 
 def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     model = compiled(path, file.spec)
-    tree = Tree.of(model, root_of(path, model, said), followers(model, file))
+    copies = copies_of(path, model)
+    tree = Tree.of(model, root_of(path, model, said), followers(model, copies))
     refuse_ball_joints(path, tree)
     kind, free = kind_of(path, tree, file, said)
     if free and not floats(model, tree.root):
@@ -147,7 +153,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         file.spec.delete(file.spec.joint(model.joint(int(model.body_jntadr[tree.root])).name))
     if free != floats(model, tree.root):
         model = compiled(path, file.spec)
-        tree = Tree.of(model, root_of(path, model, said), followers(model, file))
+        tree = Tree.of(model, root_of(path, model, said), followers(model, copies))
     whole = tree
     tree = _in_order(path, without_rotors(tree) if kind is Kind.MULTIROTOR else tree, said)
     legs = legs_of(path, tree, said) if kind is Kind.LEGGED else ()
@@ -156,7 +162,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
             f"{path}: its legs point along {axis} and not down: z is to be up; turn the model by a fixed joint above "
             f"its base, or say home in {NAME}"
         )
-    tip = tip_of(path, tree, said, leaders(model, file)) if kind is Kind.ARM else None
+    tip = tip_of(path, tree, said, set(copies.values())) if kind is Kind.ARM else None
     angles = _home(path, tree, legs, tip, said)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, angles)

@@ -11,6 +11,7 @@ import numpy as np
 from embodied.core.scenes import load_spec
 from embodied.errors import ModelError
 from embodied.robot.derivation.joints import driven
+from embodied.robot.derivation.pose import qpos_of
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
@@ -377,9 +378,7 @@ def meet_surroundings(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]
 
 def _placed(robot: Robot, model: mujoco.MjModel) -> np.ndarray:
     """(nq,) the home pose in the rewritten model, its feet on the ground."""
-    qpos = model.qpos0.copy()
-    for joint in robot.joints:
-        qpos[model.joint(joint.name).qposadr[0]] = joint.home
+    qpos = qpos_of(model, robot.home_angles)
     qpos[:7] = robot.home[:7]
     feet = tuple(int(model.body(foot).id) for foot in robot.feet)
     qpos[2] -= lowest_point(posed(model, qpos), model, feet)[0]

@@ -27,6 +27,7 @@ ACTUATED = "<actuator>{}</actuator>"
         (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="-.01"'), "inertias that are not positive"),
         (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="1"'), "break the triangle inequality"),
         ('<mass value="0.3"/>', '<mass value="0"/>', "next to no mass"),
+        ('<mass value="8"/>', '<mass value="0"/>', "next to no mass, raised to 0.001 kg and 1e-06 kg m^2: body"),
         (BALL, BALL.replace("collision", "visual"), "no shapes that collide at the ends of limbs"),
     ],
 )
@@ -93,6 +94,7 @@ def test_what_cannot_be_fixed_is_refused_in_one_line(load: Load, text: str, mess
     ("part", "message"),
     [
         ("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>", "outside of"),
+        ("<mujoco><compiler meshdir='/etc'/></mujoco>", "outside of"),
         ("<mujoco><include file='part.xml'/></mujoco>", "files that include files"),
     ],
 )
