@@ -252,8 +252,8 @@ def _reader_gone(stream: TextIO) -> bool:
         return False
 
 
-def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """`value` as an int.
+def whole_number(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """`value` as an int, with bounds where there are any.
 
     Raises:
         EmbodiedError: it is none, or out of bounds; names it.
@@ -262,7 +262,8 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise EmbodiedError(f"{name}={value!r}; expected a whole number, {bounds}")
+    within = number is not None and (low is None or low <= number) and (high is None or number <= high)
+    if number is None or isinstance(value, bool) or not within:
+        bounds = "" if low is None else f", at least {low}" if high is None else f", from {low} to {high}"
+        raise EmbodiedError(f"{name}={value!r}; expected a whole number{bounds}")
     return number

@@ -13,6 +13,7 @@ from torch import Tensor
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.env.wrappers.trials import ended_episode, episodes_per_trial
+from embodied.errors import EmbodiedError, whole_number
 from embodied.evaluation.rates import EPISODE, Z95, wilson
 
 
@@ -93,7 +94,13 @@ def evaluate(
         scored: Number of agents, the first ones, whose team earns `team_return`; by default none.
         notes: What the policy notes of the running episodes, name -> (N,), kept when an episode ends.
         on_step: Called after each step with the episodes counted so far and the episodes wanted.
+
+    Raises:
+        EmbodiedError: no whole number of episodes, or a policy that is no function.
     """
+    episodes = whole_number("episodes", episodes, 1)
+    if not callable(policy):
+        raise EmbodiedError(f"policy={policy!r:.80}; expected a function from observations to actions")
     start = time.perf_counter()
     obs = env.reset(seed)
     quota = torch.full((env.num_envs,), episodes // env.num_envs, device=env.device)
