@@ -242,6 +242,7 @@ def describe(name: str, robot: Path | None = None) -> Row:
         },
         "reward_weights": dict(task.reward_weights),
         "variations": {term.name: variation(term) for term in task.terms},
+        "without_effect": [term.name for term in task.declared_terms() if not term.varies(task.model)],
         "commands": {**task.operator.commands, **task.operator.first_commands} if task.operator else {},
         "physics_dt": task.timing.physics_dt,
         "control_dt": task.timing.control_dt,
@@ -278,6 +279,7 @@ def print_description(row: Row, settings: Settings) -> None:
     if row["commands"]:
         tables.append(cli.table("told to a robot, not measured", row["commands"]))
     drawn = {name: one["summary"] for name, one in row["variations"].items()}
+    drawn |= dict.fromkeys(row["without_effect"], "none: it scales what is zero in this robot's model")
     tables.append(cli.table("drawn anew for every episode", drawn or {"-": "no variation is declared"}))
     for table in tables:
         cli.show(table, "")

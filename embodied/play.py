@@ -76,7 +76,7 @@ class Settings(EnvOptions[C]):
     browser: bool = False
     """Open the viewer's page in the browser, where there is a screen."""
     host: str = "localhost"
-    """Address the viewer listens on; 0.0.0.0 lets other machines in."""
+    """Address the viewer listens on; 0.0.0.0 lets other machines in, by this machine's address or name."""
     config: C = None  # type: ignore[assignment]
     """The task's own options; by default those that the policy's run had."""
 

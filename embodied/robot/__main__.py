@@ -108,6 +108,9 @@ def report(robot: Robot) -> None:
         rows |= {"feet": ", ".join(robot.feet), "base above the ground": f"{robot.height:.3f} m"}
     if robot.tip is not None:
         rows["tip"] = robot.tip
+    dofs = [robot.model.joint(joint.name).dofadr[0] for joint in robot.joints]
+    if dofs and not robot.model.dof_frictionloss[dofs].any():
+        rows["joint friction"] = "none, so that tasks do not vary it"
     cli.show(cli.table(robot.file.name, rows))
     if robot.airframe is not None:
         cli.show(rotor_table(robot.airframe))

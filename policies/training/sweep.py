@@ -20,7 +20,7 @@ from embodied.errors import CheckpointError, EmbodiedError, RunError, listing
 from embodied.storage import task_names
 from embodied.storage.configs import run_document
 from embodied.storage.files import jsonable, locked
-from embodied.storage.runs import RUNS, Run
+from embodied.storage.runs import RUNS, Run, check_links
 from policies.training import launch
 from policies.training.seeds import train_one, trained_already
 from policies.training.settings import Settings
@@ -117,6 +117,7 @@ class Sweep:
         digest = hashlib.sha256(told.encode()).hexdigest()[:8]
         self.folder = RUNS / task_names.run_folder(entry.name) / (name or f"sweep-{digest}")
         self.folder.mkdir(parents=True, exist_ok=True)
+        check_links(self.folder)
         self.study = self._opened(digest)
 
     def _opened(self, digest: str) -> Any:

@@ -125,6 +125,8 @@ class TaskSession(Session):
                 on_iteration=self._on_iteration,
                 should_stop=lambda: self.stopped or self.halted,
             )
+        if self.interrupts.cut_off and not self.learned:
+            raise KeyboardInterrupt
         if self.run is None:
             return
         seconds = time.monotonic() - self._started

@@ -83,7 +83,7 @@ class Variation:
     gravity_compensation: tuple[float, float] = (0.95, 1.05)
     """Share of the weight that the arm's controller believes in."""
     joint_friction: tuple[float, float] = (0.5, 1.5)
-    """Factor on each joint's friction torque, where the model has some."""
+    """Factor on each joint's friction torque."""
     armature: tuple[float, float] = (0.8, 1.2)
     """Factor on each motor's reflected inertia."""
     motor_strength: tuple[float, float] = (0.8, 1.2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
+import functools
 import hashlib
 import os
 import re
@@ -144,7 +144,7 @@ def vertices_of(copy: Path) -> np.ndarray:
 
 
 def cache() -> Path:
-    """The folder of converted meshes: in the user's cache, or where that cannot be written, a temporary one."""
+    """The folder of converted meshes: in the user's cache, or where that cannot be written, one of this process."""
     folder = Path.home() / ".cache" / "embodied" / "meshes"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,9 +152,13 @@ def cache() -> Path:
             return folder
     except OSError:
         pass
-    folder = Path(tempfile.gettempdir()) / f"embodied-meshes-{getpass.getuser()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    return Path(_temporary().name)
+
+
+@functools.cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    """A folder of this process: one of a name that is known beforehand may be another user's."""
+    return tempfile.TemporaryDirectory(prefix="embodied-meshes-")
 
 
 def _stl(path: Path, text: bytes, binary: bool) -> np.ndarray:
