@@ -103,7 +103,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
         before = len(writer.rows)
         if before:
             cli.say(f"{before} of {total} episodes are there; the others follow")
-        with interrupts, cli.Line(f"{name} by {settings.policy}", total) as line:
+        with interrupts, cli.Line(f"{name} by {settings.policy}", total, before=cli.COMPILING) as line:
             while envs and not interrupts.signal:
                 # Let go of each when it is done: its programs and its renderer are not needed again.
                 begun, env = time.perf_counter(), envs.pop(0)

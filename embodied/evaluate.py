@@ -170,7 +170,7 @@ def run(settings: Settings[Any]) -> int:
         policy = infiltrated(policy, load_policy(settings.adversary, env), agents, settings.adversaries)
         scored = agents - settings.adversaries
     task = task_names.label(settings.task)
-    with cli.Line(f"{task} on {env.engine_name}", settings.episodes) as line:
+    with cli.Line(f"{task} on {env.engine_name}", settings.episodes, before=cli.COMPILING) as line:
         outcome = evaluate(
             env, policy, settings.episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
         )
@@ -251,7 +251,7 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     if settings.resume:
         photographs.taken |= finished.load()
     try:
-        with cli.Line(f"{suite.name}, policy {settings.policy}", count) as line:
+        with cli.Line(f"{suite.name}, policy {settings.policy}", count, before=cli.COMPILING) as line:
             rows = evaluate_suite(
                 started_at, photographs.rule_of, settings, episodes=settings.episodes, on_task=line.update,
                 begun=tuple(finished.rows), on_row=lambda row: finished.add(row, photographs.taken),

@@ -198,11 +198,13 @@ def print_tasks(registry: Registry, settings: Settings) -> None:
     brief = cli.output().is_terminal and not (settings.all or settings.words)
     cli.show(task_table([outline(name) for name in (standard if brief else names)]))
     if not settings.words:
-        hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""
-        experimental = "" if settings.all else f", and {len(found) - len(names)} experimental ones (--all)"
+        others = [f"{len(names) - len(standard)} of them are variants (--all)"] if brief else []
+        others += [] if settings.all else [f"besides, {len(found) - len(names)} experimental ones (--all)"]
         cli.say(
-            f"{len(names)} tasks{hidden}{experimental}; * with a trained policy",
-            "python -m embodied.list TASK   describes one; WORD ... lists those that have the words",
+            f"{len(names)} tasks; * with a trained policy",
+            *(["; ".join(others)] if others else []),
+            "python -m embodied.list TASK   describes one",
+            "python -m embodied.list WORD ...   those that have the words",
             "python -m embodied.list --suites, --learners, --engines, --robots",
         )
 

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if settings.video is not None:
         env = catalogue.make(catalogue.needs(task, policy), settings.num_envs)
         rule = catalogue.load(policy, None, env)
-        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
+        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}")
         return film(settings, layout, env, rule)
     from embodied.viewer.player import Player, PlayerSettings
 

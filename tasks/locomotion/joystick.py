@@ -82,6 +82,8 @@ class Weights:
     """Distance of the joints from home without a command, rad."""
     creep: float = -1.0
     """Speed of the trunk along the ground, m/s, and of turning, rad/s, without a command."""
+    feet_up: float = -1.0
+    """Fraction of the feet off the ground without a command."""
     torques: float = -2e-4
     """Norm plus sum of the torques, N m."""
     energy: float = -5e-4
@@ -380,6 +382,7 @@ class Joystick(LeggedTask[TaskState]):
             "joint_limits": self.beyond_limits(world),
             "fall": self._fallen(world).astype(jnp.float32),
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
+            "feet_up": jnp.mean(~touching) * ~moving,
             "creep": (jnp.sum(jnp.abs(linvel[:2])) + jnp.abs(gyro[2])) * ~moving,
             **self.effort(world, state.action_change),
             "foot_clearance": jnp.sum(jnp.abs(clearance) * foot_speed2**0.25) * moving,
