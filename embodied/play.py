@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if settings.video is not None:
         env = catalogue.make(catalogue.needs(task, policy), settings.num_envs)
         rule = catalogue.load(policy, None, env)
-        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
+        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}")
         return film(settings, layout, env, rule)
     from embodied.viewer.player import Player, PlayerSettings
 
@@ -206,7 +206,7 @@ def film(settings: Settings[Any], layout: Layout, env: Env, rule: PolicyFunction
     )
     cli.say(
         f"{made.path}: {made.frames} frames at {made.fps:g} per second, mean reward {made.reward:.3g} per step, "
-        f"{100 * made.success:.0f} % of the environments solved"
+        f"success in {100 * made.success:.0f} % of the environments"
     )
     return 0
 

@@ -16,6 +16,7 @@ import tyro
 
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
+from embodied.env.options import NoConfig
 from embodied.env.registry import Registry
 from embodied.errors import EmbodiedError, alternatives, listing
 from embodied.storage import trust
@@ -154,8 +155,8 @@ def named_task(arguments: Sequence[str], registry: Registry, default: str | None
     return default
 
 
-def required_task(arguments: Sequence[str], registry: Registry, program: str) -> str:
-    """The task that a command line means; where only help is requested, any.
+def required_task(arguments: Sequence[str], registry: Registry, command: str, settings: Any = None) -> str:
+    """The task that a command line means; where it means none, help is that of the settings without a task's options.
 
     Raises:
         EmbodiedError: it means none; says what names those there are.
@@ -163,10 +164,10 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
     name = named_task(arguments, registry)
     if name is not None:
         return name
-    if asks_for_help(arguments):
-        return next(iter(registry))
+    if settings is not None and asks_for_help(arguments):
+        parse(settings[NoConfig], arguments, command, settings(task=tyro.MISSING, config=NoConfig()))
     raise EmbodiedError(
-        f"which task? python -m {program} TASK; python -m embodied.list names all {len(registry)}: "
+        f"which task? python -m embodied.{command} TASK; python -m embodied.list names all {len(registry)}: "
         f"{listing(registry, 4)}"
     )
 

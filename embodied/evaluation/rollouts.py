@@ -23,16 +23,20 @@ class Evaluation:
 
     episodes: int
     values: dict[str, Tensor]
-    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics; of
-    trials `episode`."""
+    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics, NaN
+    where an episode has none; of trials `episode`."""
     seconds: float
     """Wall time."""
     env_steps: int
     """Environment steps taken, those after an environment's last counted episode included."""
 
     def summary(self) -> dict[str, float]:
-        """Plain keys for tables and JSON: means, and the 95 % intervals of success and return."""
-        means = {name: float(value.double().mean()) for name, value in self.values.items() if name != EPISODE}
+        """Plain keys for tables and JSON: means, and the 95 % intervals of success and return.
+
+        A metric's mean is over the episodes in which it is a number, and missing where there is none.
+        """
+        means = {name: float(value.double().nanmean()) for name, value in self.values.items() if name != EPISODE}
+        means = {name: mean for name, mean in means.items() if not math.isnan(mean)}
         (low, high), (any_low, any_high) = (
             wilson(int(self.values[name].sum()), self.episodes) for name in ("success", "success_any")
         )

@@ -95,6 +95,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Wait until the disk holds a file that something else wrote."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def write_synced(path: Path, data: bytes) -> None:
     """Write a new file and wait until the disk holds it."""
     with path.open("xb") as file:
