@@ -239,7 +239,10 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """Success and failure at this instant."""
 
     def metrics(self, world: World, state: StateT) -> Mapping[str, Array]:
-        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
+        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return.
+
+        One that is NaN at any step is left out of what is said of that episode.
+        """
         del world, state
         return {}
 

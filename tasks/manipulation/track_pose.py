@@ -356,7 +356,9 @@ class TrackPose(Task[TaskState]):
                 "goal": "x, y and z m of where the tip shall be, in the frame of the robot's base",
                 "goal_turn": "the tip's rotation matrix there, row by row, in the same frame",
             },
-            ranges=tuple(CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans),
+            ranges=tuple(
+                CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans if start < end
+            ),  # an arm in a plane has two
             measured=lambda world, state: self.tip(world)[0],
         )
 
