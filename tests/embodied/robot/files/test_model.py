@@ -77,6 +77,7 @@ def lying() -> str:
         (lying(), "its legs point along -y and not down: z is to be up"),
         ("<mujoco><include file='b.xml'/></mujoco>", "includes 'b.xml', which does not exist"),
         ("\0<robot/>", "is no XML in UTF-8"),
+        (arm(joints=65), "65 joints lead to 'link65'; expected at most 64"),
         (
             "<mujoco><worldbody><body name='a'><joint name='x' type='slide'/><geom size='1'/><body><joint name='j'/>"
             "<geom size='1'/></body></body></worldbody><actuator><motor joint='j'/></actuator></mujoco>",
