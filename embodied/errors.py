@@ -22,8 +22,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+EXIT_SIGNAL = 128  # plus its number: what a shell reports
+EXIT_INTERRUPTED = EXIT_SIGNAL + 2  # SIGINT
+EXIT_BROKEN_PIPE = EXIT_SIGNAL + 13  # SIGPIPE
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # the input cannot be an existing path
 PATH_SHOWN = 60  # characters of it
 LISTED = 12  # names shown before a listing is shortened
@@ -33,6 +34,8 @@ OWN_FILES: set[str] = set()
 """User's files that were imported by their names: errors in their code are shown by their own lines."""
 WORDINGS: set[Callable[[str], str]] = set()
 """Functions that change a message's words before it is printed: `embodied.cli` names commands as they were typed."""
+AROUND: set[Callable[[], contextlib.AbstractContextManager[object]]] = set()
+"""What a guarded main runs in: `embodied.cli` hears signals there."""
 
 
 class EmbodiedError(Exception):
@@ -163,7 +166,10 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
 
         threading.excepthook = hook
         try:
-            result = main(*args, **kwargs)
+            with contextlib.ExitStack() as around:
+                for enter in AROUND:
+                    around.enter_context(enter())
+                result = main(*args, **kwargs)
             sys.stdout.flush()  # A reader that went away shows only when the last of the output is written.
             if lost:
                 raise lost[0]
@@ -246,8 +252,8 @@ def _reader_gone(stream: TextIO) -> bool:
         return False
 
 
-def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """`value` as an int.
+def whole_number(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """`value` as an int, with bounds where there are any.
 
     Raises:
         EmbodiedError: it is none, or out of bounds; names it.
@@ -256,7 +262,8 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise EmbodiedError(f"{name}={value!r}; expected a whole number, {bounds}")
+    within = number is not None and (low is None or low <= number) and (high is None or number <= high)
+    if number is None or isinstance(value, bool) or not within:
+        bounds = "" if low is None else f", at least {low}" if high is None else f", from {low} to {high}"
+        raise EmbodiedError(f"{name}={value!r}; expected a whole number{bounds}")
     return number

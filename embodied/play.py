@@ -76,7 +76,7 @@ class Settings(EnvOptions[C]):
     browser: bool = False
     """Open the viewer's page in the browser, where there is a screen."""
     host: str = "localhost"
-    """Address the viewer listens on; 0.0.0.0 lets other machines in."""
+    """Address the viewer listens on; 0.0.0.0 lets other machines in, by this machine's address or name."""
     config: C = None  # type: ignore[assignment]
     """The task's own options; by default those that the policy's run had."""
 
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if settings.video is not None:
         env = catalogue.make(catalogue.needs(task, policy), settings.num_envs)
         rule = catalogue.load(policy, None, env)
-        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
+        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}")
         return film(settings, layout, env, rule)
     from embodied.viewer.player import Player, PlayerSettings
 

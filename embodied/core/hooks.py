@@ -152,12 +152,14 @@ class TaskHooks(abc.ABC, Generic[StateT]):
 
     @functools.cached_property
     def terms(self) -> tuple[Term, ...]:
-        """Variations between episodes: `declared_terms` less those that the config or `changes` leaves out.
+        """Variations between episodes: `declared_terms` less those that the config or `changes` leaves out, and less
+        those without effect on this model, such as a factor on the friction of joints that have none.
 
         Raises:
             UnknownNameError: a name that is left out is of no variation of this task.
         """
-        return without(self.declared_terms(), (*getattr(self.config, "without", ()), *self.changes.left_out))
+        kept = without(self.declared_terms(), (*getattr(self.config, "without", ()), *self.changes.left_out))
+        return tuple(term for term in kept if not term.factor_of or term.varies(self.model))
 
     @functools.cached_property
     def varied(self) -> frozenset[str]:
@@ -237,7 +239,10 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         """Success and failure at this instant."""
 
     def metrics(self, world: World, state: StateT) -> Mapping[str, Array]:
-        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return."""
+        """Named quantities, each () or (agents,), averaged over an episode and reported beside the return.
+
+        One that is NaN at any step is left out of what is said of that episode.
+        """
         del world, state
         return {}
 

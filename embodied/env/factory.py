@@ -74,9 +74,9 @@ def make(
     for argument, value, kind, expected in (
         ("wrappers", wrappers, Iterable, "a list of changes of the task"),
         ("cameras", cameras, Iterable, "a camera's name, or a list of them"),
-        ("engine_options", engine_options or {}, Mapping, "a mapping"),
+        ("engine_options", engine_options or {}, Mapping, "a mapping of names"),
     ):
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or (kind is Mapping and any(not isinstance(key, str) for key in value)):
             raise EmbodiedError(f"{argument}={value!r}; expected {expected}")
     names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
     on = None if device is None else str(device)
@@ -130,7 +130,7 @@ def engine_of(entry: TaskEntry, name: str | None) -> str:
         EmbodiedError: it does not exist, or does not run the task.
     """
     engine = name or default_engine(entry)
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {entry.name!r}; it runs on {', '.join(entry.engines)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import mujoco
 import numpy as np
@@ -111,9 +112,34 @@ def _depth(tree: Tree, data: mujoco.MjData, pose: np.ndarray, bodies: set[int]) 
 
 
 def place(model: mujoco.MjModel, data: mujoco.MjData, joints: tuple[int, ...], angles: np.ndarray) -> None:
-    """Write joint angles, and compute where everything is."""
+    """Write joint angles and those of joints that copy them, and compute where everything is."""
     data.qpos[model.jnt_qposadr[list(joints)]] = angles
+    follow(model, data.qpos)
     mujoco.mj_kinematics(model, data)
+
+
+def qpos_of(model: mujoco.MjModel, angles: Mapping[str, float]) -> np.ndarray:
+    """(nq,) with joints at angles in rad or m, those that copy them too; others as the file has them."""
+    qpos = model.qpos0.copy()
+    for name, angle in angles.items():
+        qpos[model.joint(name).qposadr[0]] = angle
+    follow(model, qpos)
+    return qpos
+
+
+def follow(model: mujoco.MjModel, qpos: np.ndarray) -> None:
+    """Move joints that copy another, by an equality, to the angle that it sets; in place."""
+    pairs = [index for index in range(model.neq) if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT)]
+    for _ in pairs:  # a follower may have followers
+        before = qpos.copy()
+        for index in pairs:
+            first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
+            if second >= 0:
+                leader, copy = model.jnt_qposadr[second], model.jnt_qposadr[first]
+                moved = np.polyval(model.eq_data[index, 4::-1], qpos[leader] - model.qpos0[leader])
+                qpos[copy] = model.qpos0[copy] + moved
+        if np.array_equal(before, qpos):
+            break
 
 
 def reaching_pose(tree: Tree, tip: str) -> np.ndarray:

@@ -10,11 +10,11 @@ import numpy as np
 
 from embodied.errors import ModelError
 from embodied.robot.derivation.joints import Joint
-from embodied.robot.derivation.pose import carrier
+from embodied.robot.derivation.pose import carrier, qpos_of
 from embodied.robot.description import NAME
 from embodied.robot.files import compiled
 from embodied.robot.option import by_file
-from embodied.robot.prepared.gripper import Gripper, corners_of, follow, gripper_of
+from embodied.robot.prepared.gripper import Gripper, corners_of, gripper_of
 from embodied.robot.prepared.legged import bare_spec, drive, meet_surroundings
 from embodied.robot.robot import Kind, Robot, require_kind
 from embodied.robot.tree import ancestors, posed
@@ -224,8 +224,7 @@ def _grounded(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
     )
     model = compiled(robot.file, scene)
     data = mujoco.MjData(model)
-    for joint in robot.joints:
-        data.qpos[model.joint(joint.name).qposadr[0]] = joint.home
+    data.qpos[:] = qpos_of(model, robot.home_angles)
     mujoco.mj_forward(model, data)
     names = {model.geom(int(geom)).name for contact in data.contact for geom in contact.geom} - {"ground"}
     return [geom for index, geom in enumerate(spec.geoms) if f"shape{index}" in names]
@@ -233,13 +232,10 @@ def _grounded(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
 
 def home_of(robot: Robot, model: mujoco.MjModel, gripper: Gripper | None) -> tuple[np.ndarray, np.ndarray]:
     """(nq,) joints and (nu,) targets of the home pose in a rewritten model, the gripper open."""
-    angles = {joint.name: joint.home for joint in robot.joints}
+    angles = robot.home_angles
     if gripper is not None:
         angles |= dict(zip(gripper.joints, gripper.open, strict=True))
-    qpos = model.qpos0.copy()
-    for name, angle in angles.items():
-        qpos[model.joint(name).qposadr[0]] = angle
-    follow(model, qpos)
+    qpos = qpos_of(model, angles)
     ctrl = np.array([angles[model.actuator(index).name] for index in range(model.nu)])
     return qpos, ctrl
 

@@ -7,7 +7,7 @@ import dataclasses
 import mujoco
 import numpy as np
 
-from embodied.robot.derivation.pose import carrier
+from embodied.robot.derivation.pose import carrier, follow
 from embodied.robot.robot import Robot
 from embodied.robot.tree import mesh_vertices
 
@@ -66,17 +66,6 @@ def gripper_of(robot: Robot, actuated: list[str]) -> Gripper | None:
     axes = np.stack([np.cross(across, approach), across, approach], axis=1)
     names = (model.body(left).name, model.body(right).name)
     return Gripper(tuple(actuated), opened, closed, names, tcp, axes)
-
-
-def follow(model: mujoco.MjModel, qpos: np.ndarray) -> None:
-    """Move joints that copy another, by an equality, to the angle that it sets; in place."""
-    for _ in range(2):  # a follower may have followers
-        for index in range(model.neq):
-            first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
-            if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and second >= 0:
-                leader, copy = model.jnt_qposadr[second], model.jnt_qposadr[first]
-                moved = np.polyval(model.eq_data[index, 4::-1], qpos[leader] - model.qpos0[leader])
-                qpos[copy] = model.qpos0[copy] + moved
 
 
 def _fingers_at(robot: Robot, actuated: list[str], share: float, carrying: int) -> dict[int, np.ndarray]:

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,20 @@ def test_a_policy_of_another_size_is_refused_with_both_sizes(env: Env, tmp_path:
     message = f"reads {size + 3} numbers and gives 5 actions, the task observes {size} and takes 4; .*'toy/task'"
     with pytest.raises(EmbodiedError, match=message):
         load_policy(path, env)
+
+
+def test_the_terms_that_a_policy_was_trained_on_and_that_are_others_here_are_named(env: Env, tmp_path: Path) -> None:
+    """Also those of a task that was not left at its defaults, and in both directions."""
+    trained = embodied.make("swarm/trajectory", device="cpu", agents=2, neighbours=1).observation_terms["policy"]
+    tensors, meta = contents(sum(map(math.prod, trained.values())), 4)
+    meta |= {"task": "swarm/trajectory", "needs": {"agents": 2, "neighbours": 1}}
+    path = checkpoints.save(tmp_path, 1, tensors, meta)
+    with pytest.raises(EmbodiedError) as refusal:
+        load_policy(path, env)
+    here = env.observation_terms["policy"]
+    for name in {*trained, *here}:
+        there, now = (math.prod(terms[name]) if name in terms else "none" for terms in (trained, here))
+        assert (f"{name} {there}, here {now}" in str(refusal.value)) == (there != now)
 
 
 def test_a_checkpoint_without_a_policy_says_so(env: Env, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import Kind, Robot
-from tests.kit.robots import BALL, arm, joint, quadruped
+from tests.kit.robots import BALL, arm, joint, quadruped, walker
 
 pytestmark = pytest.mark.usefixtures("any_pose")
 Load = Callable[..., Robot]
@@ -27,6 +27,7 @@ ACTUATED = "<actuator>{}</actuator>"
         (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="-.01"'), "inertias that are not positive"),
         (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="1"'), "break the triangle inequality"),
         ('<mass value="0.3"/>', '<mass value="0"/>', "next to no mass"),
+        ('<mass value="8"/>', '<mass value="0"/>', "next to no mass, raised to 0.001 kg and 1e-06 kg m^2: body"),
         (BALL, BALL.replace("collision", "visual"), "no shapes that collide at the ends of limbs"),
     ],
 )
@@ -93,6 +94,7 @@ def test_what_cannot_be_fixed_is_refused_in_one_line(load: Load, text: str, mess
     ("part", "message"),
     [
         ("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>", "outside of"),
+        ("<mujoco><compiler meshdir='/etc'/></mujoco>", "outside of"),
         ("<mujoco><include file='part.xml'/></mujoco>", "files that include files"),
     ],
 )
@@ -150,25 +152,6 @@ def test_a_small_quadruped_is_no_hand(load: Load) -> None:
         quadruped().replace('<mass value="8"/>', '<mass value="1"/>').replace('<mass value="1"/>', '<mass value=".1"/>')
     )
     assert load(text).kind is Kind.LEGGED
-
-
-WALKER = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="ball"><freejoint/><geom size=".1"/></body>
-<body name="trunk" pos="0 0 1">{root}<geom type="box" size=".2 .1 .05"/>{legs}</body><camera name="c" target="ball"/>
-</worldbody><actuator>{motors}</actuator></mujoco>"""
-
-
-def walker(root: str) -> str:
-    """An MJCF of four legs, whose toes nothing drives, beside a ball."""
-    legs, motors = "", ""
-    for index, (x, y) in enumerate(((0.2, 0.1), (0.2, -0.1), (-0.2, 0.1), (-0.2, -0.1))):
-        legs += (
-            f'<body pos="{x} {y} 0"><joint name="hip{index}" axis="0 1 0" range="-90 90"/>'
-            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/><body pos="0 0 -.2">'
-            f'<joint name="knee{index}" axis="0 1 0" range="-120 -10"/>'
-            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/></body></body>'
-        )
-        motors += f'<position joint="hip{index}" kp="50"/><motor joint="knee{index}" ctrlrange="-9 9"/>'
-    return WALKER.format(root=root, legs=legs, motors=motors)
 
 
 @pytest.mark.parametrize("root", ["", "<freejoint/>"])
