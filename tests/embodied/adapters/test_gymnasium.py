@@ -112,7 +112,7 @@ def test_every_environment_has_a_seed_of_its_own(vector, lone_core):
 @pytest.mark.parametrize("kind", ["vector", "single"])
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", [], [1, None], ["a"] * NUM_ENVS, {"a": 1}, b"ab"])
 def test_what_is_no_seed_is_refused_in_a_line(kind, seed, request):
-    with pytest.raises((EmbodiedError, gymnasium.error.Error), match="(?i)seed") as refused:
+    with pytest.raises((EmbodiedError, gymnasium.error.Error), match=r"(?i)seed") as refused:
         request.getfixturevalue(kind).reset(seed=seed)
     assert len(str(refused.value).splitlines()) == 1
 
