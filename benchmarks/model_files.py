@@ -18,9 +18,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import tyro
@@ -30,6 +31,7 @@ from embodied.env.factory import make
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.robot import Robot, forms_of
+from embodied.storage.bounds import at_least
 from embodied.storage.files import write_atomic
 from sim2real.graphs.describe import describe
 
@@ -65,8 +67,10 @@ class Settings:
 
     sources: tyro.conf.Positional[tuple[str, ...]] = ()
     """An installed module, a file or folder, or NAME==VERSION=FOLDER."""
-    limit: float = 120.0
+    limit: float = 180.0
     """s for a file."""
+    processes: Annotated[int, at_least(1)] = 1
+    """Files at a time."""
     table: bool = False
     """Write docs/robots_tried.md from benchmarks/results/sim2real/model-files.json."""
     json: Path | None = None
@@ -122,12 +126,12 @@ def main(arguments: list[str] | None = None) -> int:
     count = sum(len(source.files) for source in sources)
     os.environ["PYTHONWARNINGS"] = "ignore::RuntimeWarning"  # of a process that imports this module twice
     entries: list[dict[str, Any]] = []
-    with cli.Line("model files", count) as line:
-        for source in sources:
-            for file in source.files:
-                known = {entry["alike"] for entry in entries if "task" in entry}
-                entries.append(read(source, file, settings.limit, known))
-                line.update(len(entries), f"{source.name} {entries[-1]['file']}")
+    known: set[str] = set()
+    jobs = [(source, file) for source in sources for file in source.files]
+    with cli.Line("model files", count) as line, ThreadPoolExecutor(settings.processes) as pool:
+        for entry in pool.map(lambda job: read(job[0], job[1], settings.limit, known), jobs):
+            entries.append(entry)
+            line.update(len(entries), f"{entry['package']} {entry['file']}")
     result = totals(entries) | {"files": entries}
     counts = {name: str(value) for name, value in result.items() if name != "files"}
     cli.show(cli.table("model files", counts))
@@ -143,7 +147,7 @@ def totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "count": len(entries),
         "understood": len(understood),
-        "refused": ends["refused"],
+        "refused": ends["refused"] - sum(entry["end"] == "refused" for entry in understood),
         "tracebacks": ends["traceback"],
         "crashes": ends["crash"],
         "hangs": ends["hang"],
@@ -156,12 +160,12 @@ def totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def read(source: Source, file: Path, limit: float, known: Collection[str]) -> dict[str, Any]:
+def read(source: Source, file: Path, limit: float, known: set[str]) -> dict[str, Any]:
     """Outcome of one file, in a process of its own; robots that are `known` are not simulated once more."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.model_files"])
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=follow, args=(file, known, sending), daemon=True)
+    process = context.Process(target=follow, args=(file, frozenset(known), sending), daemon=True)
     begin = time.monotonic()
     process.start()
     sending.close()
@@ -177,6 +181,7 @@ def read(source: Source, file: Path, limit: float, known: Collection[str]) -> di
             found |= {"end": "crash", "said": f"the process died with {process.exitcode}"}
     process.kill()
     process.join()
+    known |= {found["alike"]} if "task" in found else set()
     found["seconds"] = round(time.monotonic() - begin, 2)
     if "said" in found:
         said = found["said"].replace(str(file.resolve().parent.parent), "..").removeprefix(f"{file}: ")
@@ -240,7 +245,7 @@ def table(result: dict[str, Any]) -> str:
         file = Path(entry["file"])
         key = f"{entry['package']}/{file.parent.parent if file.parent.name in ('urdf', 'robots') else file.parent}"
         key = f"{key}/{file.name}" if file.suffix == ".xml" or file.parent == Path(".") else key
-        better = key not in rows or (rows[key]["end"] != "understood" and entry["end"] == "understood")
+        better = key not in rows or ("kind" not in rows[key] and "kind" in entry)
         if is_robot(entry) and better and not any(name in entry["file"] for name in SCENERY):
             rows[key] = entry
     packages = sorted({f"{entry['package']} {entry['version']}" for entry in result["files"]})
@@ -250,8 +255,11 @@ def table(result: dict[str, Any]) -> str:
         f"Written by `python -m benchmarks.model_files --table` from `{RESULT.as_posix()}`, which has all",
         f"{result['count']} files of {', '.join(packages)}:",
         f"{result['understood']} understood, {result['refused']} refused in one line,",
-        f"{result['tracebacks']} tracebacks, {result['hangs']} hangs.",
-        "Each is read in a process of its own, for 60 s at most. Here: robots, and of a folder with",
+        f"{result['tracebacks']} tracebacks, {result['crashes']} crashes, {result['hangs']} hangs.",
+        f"Of those understood, the first task of {result['exported']} was built, simulated and described for export;",
+        f"{result['refused_by_tasks']} are refused by it in one line, {result['without_task']} have none,",
+        f"{result['alike']} are the same robot as another file.",
+        "Each runs in a process of its own, for 3 minutes at most. Here: robots, and of a folder with",
         "several URDF files one.",
         "",
         "| file | package | understood, or the line that says what to do |",
@@ -262,16 +270,19 @@ def table(result: dict[str, Any]) -> str:
 
 
 def words(entry: dict[str, Any]) -> str:
-    """Content of a file as understood, as a cell of the table."""
-    if entry["end"] != "understood":
-        said = entry["refused"].partition(f"{Path(entry['file']).name}: ")[2] or entry["refused"]
-        return f"refused: {said}".replace("|", "/").replace("<", "&lt;").replace("*", "\\*")
+    """Content of a file as understood, and what became of its first task, as a cell of the table."""
+    said = entry.get("said", "")
+    said = said.partition(f"{Path(entry['file']).name}: ")[2] or said
+    said = said.replace("|", "/").replace("<", "&lt;").replace("*", "\\*")
+    if "kind" not in entry:
+        return f"refused: {said}"
     parts = [entry["kind"], f"{entry['joints']} joints", f"{entry['mass']:.3g} kg"]
     parts += [f"{len(entry['feet'])} feet"] if entry["feet"] else []
     parts += [f"tip `{entry['tip']}`"] if entry["tip"] else []
     notes = [f"fixed: {len(entry['mended'])}"] if entry["mended"] else []
     notes += [f"warnings: {len(entry['warnings'])}"] if entry["warnings"] else []
-    return ", ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
+    text = ", ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
+    return f"{text}; `{entry['task']}` refuses it: {said}" if said else text
 
 
 if __name__ == "__main__":

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
+import numpy as np
 import tyro
 from rich.text import Text
 
 from embodied import cli
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, ModelError, guard, listing
-from embodied.robot import NAME, Description, Joint, Robot, draw, forms_of, robot_file
+from embodied.robot import NAME, Description, Joint, Kind, Robot, draw, forms_of, robot_file
 from embodied.robot.derivation.joints import EffortError
 from embodied.robot.derivation.kind import ARTICLES
+from embodied.robot.prepared.arm import fingers_of, gripper_at
 from embodied.robot.rotors import Airframe
 
 TASKS = 6  # named in a line
@@ -90,6 +92,8 @@ def tell_tasks(robot: Robot, given: Path) -> None:
     """Print the tasks that take the robot and the command that trains the first, or why none does."""
     try:
         names = join_content().taking(forms_of(robot))
+        if robot.kind is Kind.ARM and (fingers := fingers_of(robot)):
+            tell_tip(robot, fingers)
     except ModelError as error:
         said = str(error).removeprefix(f"{robot.file}: ")
         cli.show(Text(f"warning: tasks of {ARTICLES[robot.kind]} refuse it: {said}", style="yellow"))
@@ -98,6 +102,17 @@ def tell_tasks(robot: Robot, given: Path) -> None:
         cli.show(f"tasks: none takes {ARTICLES[robot.kind]} from a file; yours can, by embodied.robot_scene")
         return
     cli.show(f"tasks: {listing(names, TASKS)}", f"next: python -m embodied.train {names[0]} --robot {given}")
+
+
+def tell_tip(robot: Robot, fingers: list[str]) -> None:
+    """Print where an arm with joints beyond its tip grasps."""
+    gripper = gripper_at(robot)
+    if gripper is None:
+        said = f"{listing(fingers, 6)} close no two bodies on each other: the tip is the frame of {robot.tip}"
+        cli.show(Text(f"warning: {said}", style="yellow"))
+    else:
+        away = float(np.linalg.norm(gripper.tcp))
+        cli.show(f"tip: between {' and '.join(gripper.sides)}, {away:.3f} m from the frame of {robot.tip}")
 
 
 def report(robot: Robot) -> None:

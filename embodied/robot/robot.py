@@ -9,10 +9,18 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from embodied.errors import ModelError, UnknownNameError
+from embodied.errors import ModelError, UnknownNameError, listing
 from embodied.robot.derivation import forms
 from embodied.robot.derivation.checks import checked
-from embodied.robot.derivation.ends import foot_of, height_of, legs_of, point_of, refuse_unequal_feet, tip_of
+from embodied.robot.derivation.ends import (
+    foot_of,
+    height_of,
+    legs_of,
+    other_tips,
+    point_of,
+    refuse_unequal_feet,
+    tip_of,
+)
 from embodied.robot.derivation.joints import Joint, by_joint, copies_of, followers, joints_of, least_stiffness
 from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_ball_joints, root_of
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
@@ -183,6 +191,8 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         notes.append(
             f"{', '.join(joint.name for joint in joints[:6])}: locked in the home pose in tasks of multirotors"
         )
+    if tip is not None and said.tip is None and (others := other_tips(data, tree, tip)):
+        notes.append(f"the tip is {tip}, one of several last bodies; others: {listing(others, 4)} (key tip in {NAME})")
     if lift:
         name = model.body(tree.root).name
         notes.append(f"the frame of the base {name!r} is {height:.3f} m above the soles; tasks take one at the hips")

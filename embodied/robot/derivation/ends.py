@@ -16,6 +16,7 @@ from embodied.robot.tree import Limb, Tree, ancestors, lowest_point, sole
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
 LOW = 0.5  # of the height of the hips: a base whose frame is lower is no measure of the robot
 UNEQUAL = 1.5  # times as far from the last joint as another foot is: another part of the leg
+ELSEWHERE = 0.02  # m between two ends of an arm that are not the same
 GRIPPER = 0.06  # m: sideways moving fingers travel no further
 FINGERS = ("finger", "gripper", "jaw", "claw")  # in the name of a last joint that ends an arm
 
@@ -122,6 +123,16 @@ def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
         return True
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     return slides and bool(model.jnt_limited[joint]) and float(np.ptp(model.jnt_range[joint])) <= GRIPPER
+
+
+def other_tips(data: mujoco.MjData, tree: Tree, tip: str) -> list[str]:
+    """Where a tip is one of several last bodies, fixed to each other: those that are elsewhere."""
+    model, bodies = tree.model, tree.limbs[0].bodies
+    last = [body for body in bodies if body not in model.body_parentid]
+    if tip not in [model.body(body).name for body in last]:
+        return []
+    far = [np.linalg.norm(data.xpos[body] - data.body(tip).xpos) > ELSEWHERE for body in last]
+    return [model.body(body).name for body, is_far in zip(last, far, strict=True) if is_far]
 
 
 def point_of(data: mujoco.MjData, name: str) -> np.ndarray:

@@ -26,6 +26,7 @@ BENT = (0.3, 1.0, -1.0)  # rad, the same of an arm
 DOWN = np.array([0.0, 0.0, -1.0])
 AHEAD, UP = 0.55, 0.35  # of an arm's length beyond its first joint: where the tip is, from that joint's foot
 TURNED, LOWERED = 0.1, 1.0  # lengths: what a hand that does not point down weighs, and an elbow that is not above it
+SHORTEST = 1e-3  # m of an arm, whose joints may all meet where its tip is
 ELBOW = 0.25, 0.75  # of the length: where an arm's elbow is
 ABOVE = 0.15  # of the length: how much higher than the tip it should be
 
@@ -180,7 +181,7 @@ class _Reach:
         self.neutral = np.clip(neutral[[tree.joints.index(joint) for joint in self.joints]], self.low, self.high)
         anchors = np.array([*data.xanchor[list(self.joints)], self.tip(data)])
         along = np.cumsum(np.linalg.norm(np.diff(anchors, axis=0), axis=1))
-        self.length = float(along[-1])
+        self.length = max(float(along[-1]), SHORTEST)
         share = np.concatenate([[0.0], along[:-1]]) / self.length
         middle = [joint for joint, at in zip(self.joints, share, strict=True) if ELBOW[0] <= at <= ELBOW[1]]
         self.elbows = middle or [self.joints[len(self.joints) // 2]]

@@ -94,8 +94,7 @@ arm_of = by_file(arm_model)
 
 def _rewritten(robot: Robot) -> ArmModel:
     require_kind(robot, Kind.ARM)
-    joints = _chain(robot)
-    gripper = gripper_of(robot, [joint.name for joint in robot.joints if joint not in joints])
+    joints, gripper = _chain(robot), gripper_at(robot)
     spec = bare_spec(robot)
     drive(spec, robot)
     _hold_gravity(spec, robot)
@@ -107,6 +106,17 @@ def _rewritten(robot: Robot) -> ArmModel:
     key.qpos, key.ctrl = home_of(robot, model, gripper)
     _check_hold(robot, joints, compiled(robot.file, spec))
     return ArmModel(robot, spec.to_xml(), joints, gripper)
+
+
+def gripper_at(robot: Robot) -> Gripper | None:
+    """The gripper of an arm: of its joints that do not move its tip."""
+    return gripper_of(robot, fingers_of(robot))
+
+
+def fingers_of(robot: Robot) -> list[str]:
+    """Joints of an arm that do not move its tip."""
+    joints = _chain(robot)
+    return [joint.name for joint in robot.joints if joint not in joints]
 
 
 def _chain(robot: Robot) -> tuple[Joint, ...]:

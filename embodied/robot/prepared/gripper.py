@@ -9,7 +9,7 @@ import numpy as np
 
 from embodied.robot.derivation.pose import carrier, follow
 from embodied.robot.robot import Robot
-from embodied.robot.tree import mesh_vertices
+from embodied.robot.tree import ancestors, mesh_vertices
 
 DEPTH = 0.01  # m behind the fingertips where a gripper grasps
 TIPS = 0.02  # m: what lies no further behind the end of a finger is its tip
@@ -71,7 +71,7 @@ def gripper_of(robot: Robot, actuated: list[str]) -> Gripper | None:
 def _fingers_at(robot: Robot, actuated: list[str], share: float, carrying: int) -> dict[int, np.ndarray]:
     """Body -> (k, 3) m its corners in the carrying body's frame, with the gripper at a share of its range.
 
-    Bodies are those without children, and the carrying one itself.
+    Bodies are those with shapes beyond which there are no others, and the carrying one itself.
     """
     model, data = robot.model, mujoco.MjData(robot.model)
     data.qpos[:] = robot.home
@@ -82,13 +82,13 @@ def _fingers_at(robot: Robot, actuated: list[str], share: float, carrying: int) 
     follow(model, data.qpos)
     mujoco.mj_kinematics(model, data)
     frame = data.xmat[carrying].reshape(3, 3)
-    parents = {int(parent) for parent in model.body_parentid}
+    inner = {above for body in set(model.geom_bodyid.tolist()) for above in ancestors(model, body)[1:]}
     found = {}
     for body in range(model.nbody):
         above = int(model.body_parentid[body])
         if above in moving and body not in moving and above > 0:
             moving.add(body)
-        if body not in moving or (body in parents and body != carrying):
+        if body not in moving or (body in inner and body != carrying):
             continue
         corners = [corners_of(model, data, geom) for geom in range(model.ngeom) if int(model.geom_bodyid[geom]) == body]
         points = np.concatenate(corners or [np.zeros((0, 3))])

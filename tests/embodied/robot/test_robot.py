@@ -70,6 +70,35 @@ def test_an_arm_reaches_with_what_carries_its_fingers(load: Load) -> None:
     assert [part.slides for part in robot.joints] == [False] * 4 + [True] * 2
 
 
+PADS = "".join(
+    f'<link name="pad_{side}"/>' + joint(side, f"finger_{side}", f"pad_{side}", type="fixed") for side in "ab"
+)
+TOOLS = "".join(
+    f'<link name="tool_{side}"/>' + joint(f"t{side}", "link6", f"tool_{side}", type="fixed", at=f"0 {y} .1")
+    for side, y in (("a", ".03"), ("b", "-.03"))
+)
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (fingers(), "tip: between finger_a and finger_b, 0.100 m from the frame of link6\n"),
+        (fingers() + PADS, "tip: between finger_a and finger_b, 0.100 m from the frame of link6\n"),
+        (
+            fingers().replace("prismatic", "continuous"),
+            "warning: fa, fb close no two bodies on each other: the tip is the frame of link6",
+        ),
+        (TOOLS, "warning: the tip is tool_b, one of several last bodies; others: tool_a (key tip in robot.toml)"),
+    ],
+)
+def test_the_tip_is_said_as_it_was_understood(
+    load: Load, last: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main([str(load(six_axes(last)).file)])
+    assert said in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("any_pose")
 def test_a_mimic_is_no_joint_of_its_own(load: Load) -> None:
     follower = LINK.format(name="b", mass=0.05, shape="") + joint("fb", "link4", "b", type="prismatic").replace(
