@@ -276,7 +276,7 @@ def changes(rng: random.Random, box: Box) -> Attempt:
         action: None))])),
         "observation of text": lambda: made(wrappers=[lambda task: task.with_observations("policy",
         height=lambda world, state: "text")]).reset(),
-        "observation of no group": lambda: task.with_observations("nothing", height=lambda world, state: world.qpos),
+        "observation of no function": lambda: task.with_observations("nothing", depth=3),
         "a taken name": lambda: task.with_observations("policy", position=lambda world, state: world.qpos),
         "variation of nothing": lambda: task.with_variations(rng.choice((None, 3, "x", [1]))),
         "model edit that raises": lambda: task.rebuilt([lambda spec: 1 / 0]).model,
