@@ -7,6 +7,7 @@
 This package is mechanism: it knows no particular robot, task or algorithm. Content joins through the registry.
 """
 
+import ctypes
 import os
 import sys
 from collections.abc import Mapping
@@ -38,15 +39,35 @@ def own_gpu(environment: Mapping[str, str], gpus: int) -> str | None:
     return names[rank % len(names)] if names else None
 
 
+def library(*names: str) -> ctypes.CDLL | None:
+    """The first of these shared libraries that the system has."""
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
 if gpu := own_gpu(os.environ, len(list(Path("/dev").glob("nvidia[0-9]*")))):
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
 
 # MuJoCo refuses to be imported with a value that it does not know, also where nothing is drawn.
 BACKENDS = {"linux": ("glx", "egl", "osmesa"), "win32": ("wgl",), "darwin": ("cgl",)}.get(sys.platform, ())
 SWITCHES = ("enable", "enabled", "on", "true", "1", "glfw", "", "disable", "disabled", "off", "false", "0")
+LIBRARIES = {
+    "egl": ("libEGL.so.1", "libEGL.so"),
+    "osmesa": ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"),
+}
+"""Backend -> names of its library, without which MuJoCo refuses, too."""
 if (asked := os.environ.get("MUJOCO_GL", "").lower().strip()) not in (*BACKENDS, *SWITCHES):
     print(f"warning: MUJOCO_GL={asked} is ignored; MuJoCo knows {', '.join(BACKENDS)} and glfw here", file=sys.stderr)
     del os.environ["MUJOCO_GL"]
+elif asked in LIBRARIES and library(*LIBRARIES[asked]) is None:
+    print(f"warning: MUJOCO_GL={asked} is ignored; there is no {LIBRARIES[asked][-1]} here", file=sys.stderr)
+    del os.environ["MUJOCO_GL"]
+elif asked in LIBRARIES:
+    os.environ["PYOPENGL_PLATFORM"] = asked  # another value refuses the import
 
 # These must be set before JAX is imported anywhere in the process.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares the GPU's memory with JAX

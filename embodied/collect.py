@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 from embodied import cli
-from embodied.cli.interrupts import Interrupts
+from embodied.cli.interrupts import Interrupts, held
 from embodied.env.env import Env
 from embodied.env.factory import build
 from embodied.env.options import C, EnvOptions
@@ -22,8 +22,9 @@ from embodied.errors import EmbodiedError, guard
 from embodied.evaluation.suites import of_task
 from embodied.rendering.camera_config import CameraConfig
 from embodied.storage import task_names
+from embodied.storage.configs import run_document
 from embodied.storage.datasets.collecting import CollectConfig, collect, keypoint_names, require_recordable
-from embodied.storage.datasets.layout import DatasetInfo
+from embodied.storage.datasets.layout import DatasetInfo, read_info
 from embodied.storage.datasets.writer import DatasetWriter
 from policies.training.loading import load_policy
 
@@ -33,7 +34,7 @@ class Settings(CollectConfig, EnvOptions[C]):
     """Record episodes of a script or a policy, with images and instructions.
 
     Noise is added to executed actions, not to recorded ones. Ctrl-C or SIGTERM stops, and keeps the episodes that are
-    whole. Examples:
+    whole; --resume goes on. Examples:
 
         python -m embodied.collect mt10 --out demos
         python -m embodied.collect manipulation/push --episodes 10 --cameras view --resolution 128 --out push
@@ -43,7 +44,10 @@ class Settings(CollectConfig, EnvOptions[C]):
     task: tyro.conf.Positional[str] = ""
     """Task or suite to record; python -m embodied.list names them all. Or a task of your own, FILE.py:CLASS."""
     out: Path | None = None
-    """Folder to write; it must not exist."""
+    """Folder to write; it must not exist, unless with --resume."""
+    resume: bool = False
+    """Go on where a process with the same settings was stopped or killed, which loses at most its last thousand
+    frames."""
     policy: str = "expert"
     """expert, shipped, random, zero, or a run folder or checkpoint; one that sees needs its own cameras and resolution
     here."""
@@ -67,7 +71,7 @@ class Settings(CollectConfig, EnvOptions[C]):
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    entry = registry.find(cli.required_task(words, registry, "embodied.collect"))
+    entry = registry.find(cli.required_task(words, registry, "collect", Settings))
     settings = parse(entry, words)
     if settings.out is None:
         raise EmbodiedError("where to? python -m embodied.collect TASK --out FOLDER")
@@ -87,27 +91,37 @@ def parse(entry: TaskEntry | Suite, words: list[str]) -> Settings[Any]:
 def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
     """Record task by task, print a line for each, write JSON."""
     tasks = entry.tasks if isinstance(entry, Suite) else (entry.name,)
+    total, name = settings.episodes * len(tasks), task_names.label(entry.name)
+    if settings.resume and out.exists() and read_info(out).episodes >= total:
+        cli.say(f"{out} has all {total} episodes already")
+        return
     envs = make_envs(tasks, settings)
     info = dataset_info(envs, settings)
-    start, writing, rows = time.perf_counter(), 0.0, []
-    total, name = settings.episodes * len(tasks), task_names.label(entry.name)
+    start, writing, seconds = time.perf_counter(), 0.0, dict.fromkeys(tasks, 0.0)
     interrupts = Interrupts()
-    with DatasetWriter(out, info) as writer, interrupts, cli.Line(f"{name} by {settings.policy}", total) as line:
-        while envs and not interrupts.signal:
-            # Let go of each when it is done: its programs and its renderer are not needed again.
-            row, took = record(envs.pop(0), writer, settings, line, len(rows), interrupts)
-            rows += [row] if row["episodes"] else []
-            writing += took
-    recorded = sum(row["episodes"] for row in rows)
+    with DatasetWriter(out, info, origin=run_document(settings), resume=settings.resume) as writer:
+        before = len(writer.rows)
+        if before:
+            cli.say(f"{before} of {total} episodes are there; the others follow")
+        with interrupts, cli.Line(f"{name} by {settings.policy}", total, before=cli.COMPILING) as line:
+            while envs and not interrupts.signal:
+                # Let go of each when it is done: its programs and its renderer are not needed again.
+                begun, env = time.perf_counter(), envs.pop(0)
+                writing += record(env, writer, settings, line, interrupts)
+                seconds[env.name] = time.perf_counter() - begun
     if interrupts.signal:
-        cli.say(f"stopped by {interrupts.signal}: {recorded} of {total} episodes are in {out}")
-    seconds = time.perf_counter() - start
+        cli.say(
+            f"stopped by {interrupts.signal}: {len(writer.rows)} of {total} episodes are in {out}; the same command "
+            "with --resume goes on"
+        )
+    took = time.perf_counter() - start
+    results = [row for task in tasks if (row := result_row(task, writer, seconds[task]))["episodes"]]
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    frames = sum(row["frames"] for row in rows)
-    tried, succeeded = (sum(row[name] for row in rows) for name in ("tried", "succeeded"))
+    frames, own = (sum(row.length for row in rows) for rows in (writer.rows, writer.rows[before:]))
+    tried, succeeded = (sum(row[name] for row in results) for name in ("tried", "succeeded"))
     summary = {
-        "episodes": recorded, "frames": frames, "images": frames * len(settings.camera_config.cameras), "tried": tried,
-        "success": succeeded / tried, "seconds": seconds, "frames_per_second": frames / seconds,
+        "episodes": len(writer.rows), "frames": frames, "images": frames * len(settings.camera_config.cameras),
+        "tried": tried, "success": succeeded / tried, "seconds": took, "frames_per_second": own / took,
         "writing_seconds": writing, "bytes": size,
     }  # fmt: skip
     cli.show(cli.table(f"{name} by {settings.policy} -> {out}", table_rows(summary)))
@@ -117,7 +131,7 @@ def run(entry: TaskEntry | Suite, settings: Settings[Any], out: Path) -> None:
         "cameras": list(settings.camera_config.cameras), "resolution": settings.camera_config.resolution,
         "visual_shift": settings.camera_config.visual_shift, "num_envs": settings.num_envs,
     }  # fmt: skip
-    cli.write_result(settings.json, cli.command_line("embodied.collect"), options | summary | {"results": rows})
+    cli.write_result(settings.json, cli.command_line("embodied.collect"), options | summary | {"results": results})
 
 
 def make_envs(tasks: Sequence[str], settings: Settings[Any]) -> list[Env]:
@@ -166,17 +180,14 @@ class _Stopped(Exception):
     """A signal arrived while episodes were simulated."""
 
 
-def record(
-    env: Env, writer: DatasetWriter, settings: Settings[Any], line: cli.Line, number: int, interrupts: Interrupts
-) -> tuple[dict[str, Any], float]:
-    """Record one task's episodes; returns its row of the result, and the seconds spent writing.
+def record(env: Env, writer: DatasetWriter, settings: Settings[Any], line: cli.Line, interrupts: Interrupts) -> float:
+    """Record one task's episodes; returns the seconds spent writing.
 
     A signal ends it at the next control step, or behind the episode that is being written: those before are kept.
     """
-    before = number * settings.episodes
-    what = env.name.rpartition("/")[2]
-    frames = count = succeeded = tried = 0
-    begun, writing = time.perf_counter(), 0.0
+    what, writing = env.name.rpartition("/")[2], 0.0
+    there = [row for row in writer.rows if row.task == env.name]
+    before, frames = len(writer.rows) - len(there), sum(row.length for row in there)
     policy = load_policy(settings.policy, env, settings.seed)
 
     def show(kept: int, step: int) -> None:
@@ -185,20 +196,26 @@ def record(
         line.update(before + kept, f"{what}, step {step}")
 
     with contextlib.suppress(_Stopped):
-        for demonstration in collect(env, policy, settings, show):
+        for demonstration in collect(env, policy, settings, show, [row.tried or 0 for row in there]):
             episode, start = demonstration.episode, time.perf_counter()
-            writer.add(episode, demonstration.noise)
+            with held():
+                writer.add(episode, demonstration.noise, demonstration.tried)
             writing += time.perf_counter() - start
-            count, tried = count + 1, demonstration.tried
-            frames, succeeded = frames + len(episode), succeeded + episode.success
-            line.update(before + count, f"{what}, {frames:,} frames")
+            frames += len(episode)
+            line.update(len(writer.rows), f"{what}, {frames:,} frames")
             if interrupts.signal:
                 break
-    seconds = time.perf_counter() - begun
-    row = {"task": task_names.label(env.name), "episodes": count, "tried": tried, "succeeded": succeeded,
-           "success": succeeded / max(tried, 1), "frames": frames, "length": frames / max(count, 1),
-           "seconds": seconds}  # fmt: skip
-    return row, writing
+    return writing
+
+
+def result_row(task: str, writer: DatasetWriter, seconds: float) -> dict[str, Any]:
+    """A task's row of the result; `seconds` are those of this process."""
+    rows = [row for row in writer.rows if row.task == task]
+    count, tried, frames = len(rows), max((row.tried or 0 for row in rows), default=0), sum(row.length for row in rows)
+    succeeded = sum(row.success for row in rows)
+    return {"task": task_names.label(task), "episodes": count, "tried": tried, "succeeded": succeeded,
+            "success": succeeded / max(tried, 1), "frames": frames, "length": frames / max(count, 1),
+            "seconds": seconds}  # fmt: skip
 
 
 def table_rows(summary: dict[str, Any]) -> dict[str, str]:

@@ -22,8 +22,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+EXIT_SIGNAL = 128  # plus its number: what a shell reports
+EXIT_INTERRUPTED = EXIT_SIGNAL + 2  # SIGINT
+EXIT_BROKEN_PIPE = EXIT_SIGNAL + 13  # SIGPIPE
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # the input cannot be an existing path
 PATH_SHOWN = 60  # characters of it
 LISTED = 12  # names shown before a listing is shortened
@@ -33,6 +34,8 @@ OWN_FILES: set[str] = set()
 """User's files that were imported by their names: errors in their code are shown by their own lines."""
 WORDINGS: set[Callable[[str], str]] = set()
 """Functions that change a message's words before it is printed: `embodied.cli` names commands as they were typed."""
+AROUND: set[Callable[[], contextlib.AbstractContextManager[object]]] = set()
+"""What a guarded main runs in: `embodied.cli` hears signals there."""
 
 
 class EmbodiedError(Exception):
@@ -131,16 +134,31 @@ def reason(error: BaseException) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
-def own_traceback(error: BaseException) -> tuple[str, str] | None:
-    """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Frames of an error in the user's own files and beside them; none where it did not go through one of them."""
     folders = {Path(file).parent for file in OWN_FILES}
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent in folders]
-    if not any(frame.filename in OWN_FILES for frame in frames):
+    return frames if any(frame.filename in OWN_FILES for frame in frames) else []
+
+
+def place_in(frame: traceback.FrameSummary) -> str:
+    """A frame as `my_task.py, line 40, in observe`."""
+    return f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+
+
+def placed(error: EmbodiedError) -> str:
+    """An error's message, with the line of the user's own file through which it went, unless it names that file."""
+    frames = own_frames(error)
+    said = not frames or Path(frames[-1].filename).name in str(error)
+    return str(error) if said else f"{error} ({place_in(frames[-1])})"
+
+
+def own_traceback(error: BaseException) -> tuple[str, str] | None:
+    """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
+    if not (frames := own_frames(error)):
         return None
-    last = frames[-1]
     said = (str(error).strip().splitlines() or [""])[0]
-    where = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
-    kind = type(error).__name__
+    where, kind = place_in(frames[-1]), type(error).__name__
     text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {error}\n"])
     return text, f"{where}: {kind}: {said[:MESSAGE_SHOWN]}"
 
@@ -163,18 +181,22 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
 
         threading.excepthook = hook
         try:
-            result = main(*args, **kwargs)
+            with contextlib.ExitStack() as around:
+                for enter in AROUND:
+                    around.enter_context(enter())
+                result = main(*args, **kwargs)
             sys.stdout.flush()  # A reader that went away shows only when the last of the output is written.
             if lost:
                 raise lost[0]
             return result
         except EmbodiedError as error:
-            _exit(EXIT_ERROR, f"error: {error}")
+            _exit(EXIT_ERROR, f"error: {placed(error)}")
         except KeyboardInterrupt:
             _exit(EXIT_INTERRUPTED, "interrupted")
-        except BrokenPipeError:
+        except BrokenPipeError as error:
             # A pipe to a worker process can break too; only a reader of our own output leaves quietly.
             if not (_reader_gone(sys.stdout) or _reader_gone(sys.stderr)):
+                _exit_for_own(error)
                 raise
             _exit(EXIT_BROKEN_PIPE)
         except OSError as error:
@@ -185,7 +207,7 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
                 raise
             where = f" while writing '{error.filename}'" if error.filename else ""
             _exit(EXIT_ERROR, f"error: {reason(error)}{where}; free some space, then run the same command again")
-        except Exception as error:
+        except BaseException as error:  # also a sys.exit() of the user's file
             _exit_for_own(error)
             raise
         finally:
@@ -209,7 +231,7 @@ def _disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _exit_for_own(error: Exception) -> None:
+def _exit_for_own(error: BaseException) -> None:
     """Leave the process where the user's own file raised: with its lines, and without ours."""
     if (shown := own_traceback(error)) is not None:
         with contextlib.suppress(OSError):
@@ -246,8 +268,8 @@ def _reader_gone(stream: TextIO) -> bool:
         return False
 
 
-def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """`value` as an int.
+def whole_number(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """`value` as an int, with bounds where there are any.
 
     Raises:
         EmbodiedError: it is none, or out of bounds; names it.
@@ -256,7 +278,8 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise EmbodiedError(f"{name}={value!r}; expected a whole number, {bounds}")
+    within = number is not None and (low is None or low <= number) and (high is None or number <= high)
+    if number is None or isinstance(value, bool) or not within:
+        bounds = "" if low is None else f", at least {low}" if high is None else f", from {low} to {high}"
+        raise EmbodiedError(f"{name}={value!r}; expected a whole number{bounds}")
     return number

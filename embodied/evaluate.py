@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
+import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +21,16 @@ from embodied.env.multi_agent import agent_names
 from embodied.env.options import C, EnvOptions, Trials
 from embodied.env.registry import Suite, TaskEntry, join_content
 from embodied.env.vec_env import PolicyFunction
-from embodied.errors import EmbodiedError, guard
+from embodied.errors import EmbodiedError, guard, reason
 from embodied.evaluation import tables
 from embodied.evaluation.contributions import contributions, most_coalitions
 from embodied.evaluation.rates import adaptation, overall
 from embodied.evaluation.report import Photographs, learning_curves, page
 from embodied.evaluation.rollouts import evaluate
-from embodied.evaluation.suites import evaluate_suite
+from embodied.evaluation.suites import Rows, evaluate_suite
 from embodied.storage import task_names
-from embodied.storage.configs import places
+from embodied.storage.configs import places, run_document
+from embodied.storage.files import embodied_version, read_json, write_atomic
 from policies.multi_agent.adversary import check_minority
 from policies.policy import zero_policy
 from policies.training.loading import (
@@ -90,6 +95,8 @@ class Settings(EnvOptions[C]):
     """Seed of the starts; training seeds are small numbers."""
     json: Path | None = None
     """Also write the result, with hardware and command, to this file."""
+    resume: cli.Rare[bool] = False
+    """Of a suite: go on behind the tasks that the same command had finished when it was stopped or killed."""
     html: cli.Rare[Path | None] = None
     """Of a suite: where to write the page, instead of runs/evaluations/SUITE/TIME.html."""
 
@@ -108,7 +115,7 @@ class Settings(EnvOptions[C]):
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    name = cli.required_task(words, registry, "embodied.evaluate")
+    name = cli.required_task(words, registry, "evaluate", Settings)
     task, policy = cli.task_and_policy(name, cli.flag_value(words, "--policy"), registry)
     settings = parse(registry.find(task), words, policy)
     return run_suite(registry.suites[task], settings) if task in registry.suites else run(settings)
@@ -148,6 +155,8 @@ def check_trials(settings: Settings[Any]) -> None:
 
 def run(settings: Settings[Any]) -> int:
     """Evaluate, print, write JSON."""
+    if settings.resume:
+        raise EmbodiedError(f"--resume is for suites, not for one task, {settings.task}")
     num_envs, impl = min(settings.num_envs, settings.episodes), {"impl": settings.impl} if settings.impl else {}
     env = build(dataclasses.replace(settings, num_envs=num_envs, engine_options=impl))
     if settings.contributions:
@@ -161,7 +170,7 @@ def run(settings: Settings[Any]) -> int:
         policy = infiltrated(policy, load_policy(settings.adversary, env), agents, settings.adversaries)
         scored = agents - settings.adversaries
     task = task_names.label(settings.task)
-    with cli.Line(f"{task} on {env.engine_name}", settings.episodes) as line:
+    with cli.Line(f"{task} on {env.engine_name}", settings.episodes, before=cli.COMPILING) as line:
         outcome = evaluate(
             env, policy, settings.episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
         )
@@ -237,17 +246,26 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
         suite, seed=settings.seed, held_out_seed=suite.held_out_seed + settings.seed - suite.seed
     )
     photographs = Photographs(suite_policies(suite, settings.policy, **said_of(settings)))
-    with cli.Line(f"{suite.name}, policy {settings.policy}", len(suite.tasks) + len(suite.held_out)) as line:
-        rows = evaluate_suite(
-            started_at, photographs.rule_of, settings, episodes=settings.episodes, on_task=line.update
-        )
+    folder, count = Path("runs") / "evaluations" / suite.name.replace(":", "-"), len(suite.tasks) + len(suite.held_out)
+    finished = Finished(folder, suite, settings)
+    if settings.resume:
+        photographs.taken |= finished.load()
+    try:
+        with cli.Line(f"{suite.name}, policy {settings.policy}", count, before=cli.COMPILING) as line:
+            rows = evaluate_suite(
+                started_at, photographs.rule_of, settings, episodes=settings.episodes, on_task=line.update,
+                begun=tuple(finished.rows), on_row=lambda row: finished.add(row, photographs.taken),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        cli.say(f"{len(finished.rows)} of {count} tasks are evaluated; the same command with --resume goes on")
+        raise
     cli.show(tables.suite_table(f"{suite.name}, policy {settings.policy}", rows))
     if suite.unseen:
         cli.show(f"note: {unseen_note(suite, settings.policy)}")
     result = {"task": suite.name, "policy": settings.policy, "seed": settings.seed}
     result |= said_of(settings) | given_options(settings)
     result |= overall([row for row in rows if not row["held_out"]]) | adaptation(rows) | {"results": rows}
-    place = Path("runs") / "evaluations" / suite.name.replace(":", "-") / time.strftime("%Y%m%d-%H%M%S")
+    place = folder / time.strftime("%Y%m%d-%H%M%S")
     command = cli.command_line("embodied.evaluate")
     cli.write_result(settings.json or place.with_suffix(".json"), command, result)
     target = settings.html or place.with_suffix(".html")
@@ -255,7 +273,43 @@ def run_suite(suite: Suite, settings: Settings[Any]) -> int:
     curves = learning_curves(settings.policy)
     target.write_text(page(suite, rows, command, photographs.taken, curves), encoding="utf-8")
     cli.show(f"-> {settings.json or place.with_suffix('.json')}, {target}")
+    finished.path.unlink(missing_ok=True)
     return 0
+
+
+class Finished:
+    """The tasks of a suite that are evaluated: a file that each joins when it is, and that goes when all are."""
+
+    def __init__(self, folder: Path, suite: Suite, settings: Settings[Any]) -> None:
+        """Note what is evaluated, and how; another policy, or the same after more training, has another file."""
+        self.rows: Rows = []
+        policy = Path(suite_policy(suite, settings.policy))
+        files = [policy] if policy.is_file() else sorted(policy.rglob("*.safetensors")) if policy.is_dir() else []
+        learned = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        told = json.dumps([embodied_version(), run_document(settings), learned], sort_keys=True)
+        self.path = folder / f"unfinished-{hashlib.sha256(told.encode()).hexdigest()[:8]}.json"
+
+    def load(self) -> dict[str, bytes]:
+        """Take up what is evaluated; returns task -> picture, JPEG.
+
+        Raises:
+            EmbodiedError: the file is damaged.
+        """
+        try:
+            document = read_json(self.path)
+            self.rows = [dict(row) for row in document["rows"]]
+            return {task: base64.b64decode(picture) for task, picture in document["pictures"].items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise EmbodiedError(f"cannot go on with '{self.path}': {reason(error)}; remove it") from error
+
+    def add(self, row: dict[str, Any], pictures: Mapping[str, bytes]) -> None:
+        """Store the results of a task."""
+        self.rows.append(row)
+        drawn = {task: base64.b64encode(picture).decode() for task, picture in pictures.items()}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.path, json.dumps({"rows": self.rows, "pictures": drawn}).encode())
 
 
 def said_of(settings: Settings[Any]) -> dict[str, bool]:

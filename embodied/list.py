@@ -198,11 +198,13 @@ def print_tasks(registry: Registry, settings: Settings) -> None:
     brief = cli.output().is_terminal and not (settings.all or settings.words)
     cli.show(task_table([outline(name) for name in (standard if brief else names)]))
     if not settings.words:
-        hidden = f", of which {len(names) - len(standard)} variants (--all)" if brief else ""
-        experimental = "" if settings.all else f", and {len(found) - len(names)} experimental ones (--all)"
+        others = [f"{len(names) - len(standard)} of them are variants (--all)"] if brief else []
+        others += [] if settings.all else [f"besides, {len(found) - len(names)} experimental ones (--all)"]
         cli.say(
-            f"{len(names)} tasks{hidden}{experimental}; * with a trained policy",
-            "python -m embodied.list TASK   describes one; WORD ... lists those that have the words",
+            f"{len(names)} tasks; * with a trained policy",
+            *(["; ".join(others)] if others else []),
+            "python -m embodied.list TASK   describes one",
+            "python -m embodied.list WORD ...   those that have the words",
             "python -m embodied.list --suites, --learners, --engines, --robots",
         )
 
@@ -242,6 +244,7 @@ def describe(name: str, robot: Path | None = None) -> Row:
         },
         "reward_weights": dict(task.reward_weights),
         "variations": {term.name: variation(term) for term in task.terms},
+        "without_effect": [term.name for term in task.declared_terms() if not term.varies(task.model)],
         "commands": {**task.operator.commands, **task.operator.first_commands} if task.operator else {},
         "physics_dt": task.timing.physics_dt,
         "control_dt": task.timing.control_dt,
@@ -278,6 +281,7 @@ def print_description(row: Row, settings: Settings) -> None:
     if row["commands"]:
         tables.append(cli.table("told to a robot, not measured", row["commands"]))
     drawn = {name: one["summary"] for name, one in row["variations"].items()}
+    drawn |= dict.fromkeys(row["without_effect"], "none: it scales what is zero in this robot's model")
     tables.append(cli.table("drawn anew for every episode", drawn or {"-": "no variation is declared"}))
     for table in tables:
         cli.show(table, "")

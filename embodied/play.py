@@ -76,7 +76,7 @@ class Settings(EnvOptions[C]):
     browser: bool = False
     """Open the viewer's page in the browser, where there is a screen."""
     host: str = "localhost"
-    """Address the viewer listens on; 0.0.0.0 lets other machines in."""
+    """Address the viewer listens on; 0.0.0.0 lets other machines in, by this machine's address or name."""
     config: C = None  # type: ignore[assignment]
     """The task's own options; by default those that the policy's run had."""
 
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if settings.video is not None:
         env = catalogue.make(catalogue.needs(task, policy), settings.num_envs)
         rule = catalogue.load(policy, None, env)
-        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}\ncompiling ...")
+        cli.say(f"{env.name} on {env.engine_name}, {env.num_envs} environments, policy: {policy}")
         return film(settings, layout, env, rule)
     from embodied.viewer.player import Player, PlayerSettings
 
@@ -206,7 +206,7 @@ def film(settings: Settings[Any], layout: Layout, env: Env, rule: PolicyFunction
     )
     cli.say(
         f"{made.path}: {made.frames} frames at {made.fps:g} per second, mean reward {made.reward:.3g} per step, "
-        f"{100 * made.success:.0f} % of the environments solved"
+        f"success in {100 * made.success:.0f} % of the environments"
     )
     return 0
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from embodied import cli
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
+from embodied.storage import trust
 from policies.training import command_line
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def resume_changes(words: list[str]) -> dict[str, Any]:
     Raises:
         EmbodiedError: a flag that may not be given anew, a word that belongs to none, or a value of the wrong type.
     """
-    known, rest, changes = {"resume": str, **RESUMABLE}, list(words), {}
+    known, rest, changes = {"resume": str, **RESUMABLE}, trust.typed(words), {}
     while rest:
         flag, equals, text = rest.pop(0).partition("=")
         name = flag.removeprefix("--")

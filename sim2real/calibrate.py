@@ -264,7 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
             "as a payload; do not train on this twin"
         )
     elif not result.converged:
-        cli.show("Gauss-Newton did not converge; more of fit.iterations, or search.generations 50, may help")
+        cli.show("Gauss-Newton did not converge; try more fit.iterations or search.generations")
     if not result.carries_over:
         cli.show(
             f"held-out errors are {result.held_out_ratio:.2f} times the nominal ones: what was fitted does not hold in "

@@ -22,7 +22,7 @@ from embodied.env.registry import TaskEncoding, join_content
 from embodied.env.vec_env import POLICY
 from embodied.env.wrappers.task_encoding import one_hot, spoken
 from embodied.errors import UnknownNameError, guard, listing, reason
-from embodied.storage import checkpoints, task_names
+from embodied.storage import checkpoints, task_names, trust
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.configs import from_json, override
 from embodied.storage.files import TEMPORARY, embodied_version, seal, sync_folder, write_synced
@@ -125,7 +125,7 @@ def trained(name: str, robot: Path | None = None, task: str | None = None) -> tu
         else:
             codes = one_hot(identities.index(chosen), len(identities))
         return IdentifiedPolicy(policy, codes[0]), made, chosen
-    own = task_names.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
+    own = trust.found_in(checkpoint.path.parents[1], str(checkpoint.meta.get("task")))
     if task not in (None, own):
         raise ExportError(f"'{checkpoint.path}' holds a policy of {own}, not of {task}")
     return policy, task_of(checkpoint, own, robot), own

@@ -9,6 +9,7 @@ import gc
 import importlib.metadata
 import importlib.util
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import embodied  # noqa: F401
+
+# What trainings of tests ran is not what the user's ran.
+STATE = tempfile.TemporaryDirectory(prefix="embodied-state-")
+os.environ["XDG_STATE_HOME"] = STATE.name
 
 pytest_plugins = ["tests.kit.schedule", "tests.kit.budget", "tests.kit.changed"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from sim2real import excitation, preflight
 from sim2real.checks.findings import Finding, Severity
 from tests.kit.budget import sharing
 from tests.kit.commands import on_terminal, plain
+from tests.kit.import_graph import modules
 
 
 def of_tasks() -> None:
@@ -88,6 +90,14 @@ def motions() -> excitation.Excitation:
 
 def of_motions() -> None:
     cli.show(excitation.table(motions()))
+
+
+def test_notes_that_are_always_the_same_fit_80_columns() -> None:
+    """Others name paths and commands, which stay whole, to be pasted."""
+    said = re.compile(r'cli\.(?:say|show)\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
+    texts = [text for path in modules().values() for text in said.findall(path.read_text(encoding="utf-8"))]
+    assert texts
+    assert [text for text in texts if len(text) > 80] == []
 
 
 @pytest.mark.parametrize(

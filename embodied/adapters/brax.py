@@ -83,7 +83,7 @@ class BraxEnv(Env):
         now, then = following.episode, before.episode
         metrics = {
             **{name: total - then.terms[name] for name, total in now.terms.items()},
-            **{name: total - then.metrics[name] for name, total in now.metrics.items()},
+            **{name: jnp.nan_to_num(total - then.metrics[name]) for name, total in now.metrics.items()},
             "diverged": transition.diverged,
             "overflow": self.functional.overflow(following),
             "success": transition.success & (transition.terminated | transition.truncated),

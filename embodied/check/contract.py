@@ -46,6 +46,7 @@ CHECKS = (
     Check(functions.commands_are_fields_of_the_state, False),
     Check(functions.functions_are_pure, False),
     Check(functions.variations_are_real, False),
+    Check(functions.variations_have_an_effect, False),
     Check(words.a_mirror_shows_every_observed_term, False),
     Check(words.options_survive_the_way_to_a_file_and_back, False),
     Check(observations.everything_is_finite_float32_of_the_announced_shapes, True),

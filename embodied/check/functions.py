@@ -15,7 +15,9 @@ from jax import Array
 from jax.core import Tracer
 
 from embodied.check.findings import Finding, place_of
+from embodied.core import randomization
 from embodied.core.facets import Pictures
+from embodied.core.hooks import unchecked
 from embodied.core.task import Task
 from embodied.core.world import ResetState, World
 from embodied.env.vec_env import POLICY
@@ -62,7 +64,8 @@ class Traces:
         function: Callable[..., Any] = pictures.keypoints if hook == KEYPOINTS else getattr(self.task, hook)
         given = self._given(hook)
         closed: Any
-        closed, result = jax.make_jaxpr(lambda *values: function(*values), return_shape=True)(*given)
+        with unchecked():  # the checks say more
+            closed, result = jax.make_jaxpr(lambda *values: function(*values), return_shape=True)(*given)
         constants = [np.asarray(constant).tobytes() for constant in closed.consts if _is_number(constant)]
         return Trace(result, re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr)), constants)
 
@@ -245,6 +248,33 @@ def variations_are_real(task: Task[Any]) -> Iterator[Finding]:
                 f"one of {listing(fields)}",
                 look,
             )
+
+
+def variations_have_an_effect(task: Task[Any]) -> Iterator[Finding]:
+    """Two draws of model fields differ; without another variation that is optional some hook is another function."""
+    look, drawn = place_of(task, "declared_terms"), dict[str, Array]()
+    for term in task.terms:
+        if term.apply is not None:
+            draws = [randomization.draw(task.model, (term,), key, drawn) for key in map(jax.random.PRNGKey, range(2))]
+            if all(np.array_equal(draws[0][field], draws[1][field]) for field in draws[0]):
+                yield Finding(
+                    f"variation {term.name!r}", "two draws of it are the same", "model fields that differ", look
+                )
+            drawn = draws[0]
+        elif term.ranges and all(one.low == one.high for one in term.ranges):
+            yield Finding(f"variation {term.name!r}", "its ranges are single numbers", "a smaller and a larger", look)
+        elif term.optional and _same(traces(task), Traces(task.without(variations=[term.name]))):
+            yield Finding(
+                f"variation {term.name!r}",
+                "every hook is the same function without it",
+                "that a hook draws it where its name is in self.varied",
+                look,
+            )
+
+
+def _same(one: Traces, other: Traces) -> bool:
+    """Whether every hook is the same function."""
+    return all(one[hook].program == other[hook].program for hook in HOOKS)
 
 
 def _reset_fits(task: Task[Any], reset: ResetState[Any]) -> Iterator[Finding]:

@@ -14,10 +14,11 @@ from embodied.cli.arguments import (
 from embodied.cli.interrupts import Interrupts
 from embodied.cli.results import command_line, describe, study_of, write_json, write_result
 from embodied.cli.tables import Table, show, table
-from embodied.cli.terminal import Line, console, number, output, say
+from embodied.cli.terminal import COMPILING, Line, console, number, output, say
 from embodied.storage.configs import Rare
 
 __all__ = [
+    "COMPILING",
     "Interrupts",
     "Line",
     "Rare",

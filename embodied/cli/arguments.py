@@ -16,11 +16,16 @@ import tyro
 
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
+from embodied.env.options import NoConfig
 from embodied.env.registry import Registry
 from embodied.errors import EmbodiedError, alternatives, listing
+from embodied.storage import trust
 
 S = TypeVar("S")
 BOX, RULE = "╭╮╰╯│+| ", "─-"  # what `tyro` draws around a message and between its parts, where it knows Unicode or not
+RUNS_CODE = "Run the Python files that a run or a config names, also where you never trained with them."
+TRUST = Flag((trust.FLAG,), "", False, RUNS_CODE, rare=True)
+"""A flag of every command; it holds before there are settings, since tasks have some of their own."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -33,10 +38,10 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
     Raises:
         EmbodiedError: an unknown flag, a value of the wrong type, something missing; says what was meant or expected.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = trust.typed(sys.argv[1:] if arguments is None else arguments)
     program = f"python -m {command if '.' in command else f'embodied.{command}'}"
     given = dataclasses.MISSING if default is None else default
-    flags = flags_of(kind, given)
+    flags = [*flags_of(kind, given), TRUST]
     _answer_help(words, program, kind, flags, given)
     if unknown := unknown_flags(words, flags):
         raise _unknown(unknown[0], meant(unknown[0], flags), program)
@@ -56,7 +61,8 @@ def answer_early(kind: type[S], words: Sequence[str], command: str, default: S, 
     Raises:
         EmbodiedError: as `parse`.
     """
-    program, flags = f"python -m embodied.{command}", flags_of(kind, default)
+    words = trust.typed(words)
+    program, flags = f"python -m embodied.{command}", [*flags_of(kind, default), TRUST]
     if ALL in words:
         return
     _answer_help(words, program, kind, flags, default)
@@ -73,8 +79,8 @@ def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[
     Raises:
         EmbodiedError: a value of the wrong type, or something missing.
     """
-    words, program = list(arguments), f"python -m embodied.{command}"
-    flags = flags_of(kind)
+    words, program = trust.typed(arguments), f"python -m embodied.{command}"
+    flags = [*flags_of(kind), TRUST]
     _answer_help(words, program, kind, flags)
     return _parsed(kind, words, program, flags, return_unknown_args=True)
 
@@ -140,16 +146,17 @@ def named_task(arguments: Sequence[str], registry: Registry, default: str | None
 
     A word counts when it is a task's name, or when it stands first; the values of flags do not, nor do numbers.
     """
-    for index, word in enumerate(arguments):
-        follows_flag = index > 0 and arguments[index - 1].startswith("--") and "=" not in arguments[index - 1]
+    words = trust.typed(arguments)
+    for index, word in enumerate(words):
+        follows_flag = index > 0 and words[index - 1].startswith("--") and "=" not in words[index - 1]
         may_be_one = not word.startswith("-") and not follows_flag and not word.replace(".", "").isdigit()
         if word in registry or word in registry.suites or may_be_one:
             return word
     return default
 
 
-def required_task(arguments: Sequence[str], registry: Registry, program: str) -> str:
-    """The task that a command line means; where only help is requested, any.
+def required_task(arguments: Sequence[str], registry: Registry, command: str, settings: Any = None) -> str:
+    """The task that a command line means; where it means none, help is that of the settings without a task's options.
 
     Raises:
         EmbodiedError: it means none; says what names those there are.
@@ -157,10 +164,10 @@ def required_task(arguments: Sequence[str], registry: Registry, program: str) ->
     name = named_task(arguments, registry)
     if name is not None:
         return name
-    if asks_for_help(arguments):
-        return next(iter(registry))
+    if settings is not None and asks_for_help(arguments):
+        parse(settings[NoConfig], arguments, command, settings(task=tyro.MISSING, config=NoConfig()))
     raise EmbodiedError(
-        f"which task? python -m {program} TASK; python -m embodied.list names all {len(registry)}: "
+        f"which task? python -m embodied.{command} TASK; python -m embodied.list names all {len(registry)}: "
         f"{listing(registry, 4)}"
     )
 

@@ -43,6 +43,8 @@ def help_text(program: str, kind: Any, flags: Sequence[Flag], groups: dict[str, 
         lines += entry(flag, everything=everything)
     if len(shown) < len(flags):
         lines += _hidden(groups)
+    elif empty := [group for group in groups if not any(f"{flag.group}.".startswith(f"{group}.") for flag in flags)]:
+        lines += ["", *_wrapped(f"{empty[0]}.*  {groups[empty[0]]} {program} TASK {ALL} shows them.", "")]
     return as_called("\n".join(lines))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,8 @@ from embodied.cli.commands import as_called
 
 LINE_INTERVAL = 10.0  # s between progress lines where there is no terminal
 NOTEBOOK_INTERVAL = 0.5  # s between two texts of a notebook's line
+CLOCK_INTERVAL = 1.0  # s between two looks at the clock
+STARTING, COMPILING = "starting ...", "compiling ..."
 
 
 def console() -> Console:
@@ -56,13 +59,17 @@ class NotebookLine:
 
 
 class Line:
-    """A progress bar on a terminal, one line below a notebook's cell, a line now and then elsewhere."""
+    """A progress bar on a terminal, one line below a notebook's cell, a line now and then elsewhere.
 
-    def __init__(self, what: str, total: float, output: Console | None = None) -> None:
-        """Show nothing before the first `update`."""
+    Each has a clock that goes on while nothing is reported, as in a compilation, and the time left.
+    """
+
+    def __init__(self, what: str, total: float, output: Console | None = None, before: str = STARTING) -> None:
+        """Show `before` until the first `update`; nothing if it is empty."""
         self.output = output or console()
         self.what, self.total = what, total
-        self._printed = time.monotonic()
+        self._text, self._done, self._first = before, 0.0, (0.0, 0.0)
+        self._begun = self._printed = time.monotonic()
         self._notebook = NotebookLine() if self.output.is_jupyter else None
         columns: Iterable[ProgressColumn] = (
             TextColumn("[bold]{task.description}"),
@@ -73,27 +80,62 @@ class Line:
             TimeRemainingColumn(compact=True),
         )
         self._bar = Progress(*columns, console=self.output, transient=False) if self.output.is_terminal else None
-        self._id = self._bar.add_task(what, total=total, text="") if self._bar else None
+        self._id = self._bar.add_task(what, total=total, text=before) if self._bar else None
+        self._ended = threading.Event()
+        self._clock = None if self._bar else threading.Thread(target=self._tick, name="clock", daemon=True)
 
     def __enter__(self) -> Line:
+        self._begun = self._printed = time.monotonic()
         if self._bar:
             self._bar.start()
+        if self._clock:
+            self._clock.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar:
             self._bar.stop()
+        self._ended.set()
+        if self._clock:
+            self._clock.join()
 
     def update(self, done: float, text: str) -> None:
         """Show that `done` of the total is reached."""
+        if not self._first[0]:
+            self._first = (time.monotonic(), done)
+        self._done, self._text = done, text
         if self._bar and self._id is not None:
             self._bar.update(self._id, completed=done, text=text)
-        elif self._notebook is not None:
-            share = 100 * min(done / self.total, 1)
-            self._notebook.show(f"{self.what}  {share:3.0f} %  {text}", last=done >= self.total)
-        elif time.monotonic() - self._printed >= LINE_INTERVAL or done >= self.total:
-            self._printed = time.monotonic()
-            self.output.print(f"{self.what}  {100 * min(done / self.total, 1):3.0f} %  {text}", soft_wrap=True)
+        elif self._notebook is not None or time.monotonic() - self._printed >= LINE_INTERVAL or done >= self.total:
+            self._print()
+
+    def _print(self) -> None:
+        now, (since, first) = time.monotonic(), self._first
+        self._printed = now
+        if not since:
+            said = f"{self.what}  {self._text}  {duration(now - self._begun)}"
+        else:
+            said = f"{self.what}  {100 * min(self._done / self.total, 1):3.0f} %  {self._text}"
+            if first < self._done < self.total:
+                said += f"  {duration((now - since) * (self.total - self._done) / (self._done - first))} left"
+        if self._notebook is not None:
+            self._notebook.show(said, last=self._done >= self.total)
+        else:
+            self.output.print(said, soft_wrap=True)
+
+    def _tick(self) -> None:
+        """Print where nothing was reported for some time."""
+        while not self._ended.wait(CLOCK_INTERVAL):
+            silent = time.monotonic() - self._printed
+            if self._text and silent >= (CLOCK_INTERVAL if self._notebook else LINE_INTERVAL):
+                self._print()
+
+
+def duration(seconds: float) -> str:
+    """A time short enough for a line: 45 s, 12 min, 3.4 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def number(value: float) -> str:

@@ -115,12 +115,19 @@ class Term:
     """Range of every number that is drawn."""
     no_range: str = ""
     """Reason why `ranges` cannot describe what is drawn."""
+    factor_of: Mapping[str, Sequence[int] | None] = dataclasses.field(default_factory=dict)
+    """Model field -> its rows, or None for all, that what is drawn multiplies."""
 
     @property
     def summary(self) -> str:
         """Description and ranges, in a line."""
         ranges = "; ".join(map(str, self.ranges)) or self.no_range
         return f"{self.description}: {ranges}" if ranges else self.description
+
+    def varies(self, model: mujoco.MjModel) -> bool:
+        """Whether what is drawn makes a difference to a model; a factor of nothing but zeros does not."""
+        fields = ((getattr(model, field, np.ones(1)), rows) for field, rows in self.factor_of.items())
+        return not self.factor_of or any(np.any(value if rows is None else value[list(rows)]) for value, rows in fields)
 
 
 def scale(
@@ -158,7 +165,7 @@ def _uniform(name: str, field: str, drawn_from: Range, rows: Sequence[int] | Non
         return {field: value.at[index].set(chosen * drawn if factor else chosen + drawn)}
 
     each = "one for all" if shared else ("one per row" if factor else "one per element")
-    return Term(name, f"{field}, {each}", apply, ranges=(drawn_from,))
+    return Term(name, f"{field}, {each}", apply, ranges=(drawn_from,), factor_of={field: rows} if factor else {})
 
 
 def scale_bodies(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
@@ -173,7 +180,8 @@ def scale_bodies(name: str, low: float, high: float, rows: Sequence[int]) -> Ter
             "body_inertia": fields["body_inertia"].at[index].multiply(factor[:, None]),
         }
 
-    return Term(name, "body_mass and body_inertia, one per body", apply, ranges=(drawn_from,))
+    factor_of = {"body_mass": rows, "body_inertia": rows}
+    return Term(name, "body_mass and body_inertia, one per body", apply, ranges=(drawn_from,), factor_of=factor_of)
 
 
 def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Term:
@@ -188,7 +196,9 @@ def scale_servos(name: str, low: float, high: float, rows: Sequence[int]) -> Ter
             "actuator_biasprm": fields["actuator_biasprm"].at[index].multiply(factor),
         }
 
-    return Term(name, "actuator_gainprm and actuator_biasprm, one per servo", apply, ranges=(drawn_from,))
+    factor_of = {"actuator_gainprm": rows, "actuator_biasprm": rows}
+    described = "actuator_gainprm and actuator_biasprm, one per servo"
+    return Term(name, described, apply, ranges=(drawn_from,), factor_of=factor_of)
 
 
 def require_ranges(what: str, ranges: Mapping[str, tuple[float, float]]) -> None:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from embodied.core.hooks import check_declared
 from embodied.core.task import Task
 from embodied.errors import OWN_FILES, EmbodiedError, UnknownNameError, closest, listing, reason
+from embodied.storage import trust
+from embodied.storage.files import read_file
 
 TRAINING = "training"
 """Name of a file's training defaults, a `policies.registry.TrainConfig`; a file need not have any."""
@@ -24,28 +28,32 @@ TRAINING = "training"
 def import_file(path: Path, what: str = "task") -> ModuleType:
     """Import a Python file; modules beside it can be imported by it, after all that are installed.
 
+    Its text is compiled: the bytecode in a `__pycache__` beside it may be another's. Where only its content is known to
+    be the user's (`embodied.storage.trust`), modules beside it are not found.
+
     Args:
         path: The file.
         what: Its content, task or policy, for messages.
 
     Raises:
-        EmbodiedError: there is no such file, or its syntax is wrong. What its own code raises goes through.
+        EmbodiedError: there is no such file, its syntax is wrong, or nobody vouches for it. What its own code raises
+            goes through.
     """
     path = path.resolve()
-    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
-    _require_file(path, what)
+    content = _content(path, what)
+    own = trust.is_own(path, content)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     OWN_FILES.add(str(path))
     sys.modules[name] = module  # dataclasses look for their module while it is being made
-    if str(path.parent) not in sys.path:
+    if own and str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        exec(compile(content, path, "exec", dont_inherit=True), vars(module))
     except SyntaxError as error:
         del sys.modules[name]
         where = Path(error.filename).name if error.filename else path.name
@@ -85,6 +93,7 @@ def find_task(module: ModuleType, name: str | None) -> tuple[str, type[Task[Any]
     kind = known[name]
     if lacking := sorted(getattr(kind, "__abstractmethods__", ())):
         raise EmbodiedError(f"the task {kind.__name__} in {file} lacks {listing(lacking)}; write them")
+    check_declared(kind)
     for declared in ("timing", "action_size"):
         if not hasattr(kind, declared) and "__init__" not in vars(kind):
             raise EmbodiedError(f"the task {kind.__name__} in {file} says no {declared}; {EXAMPLES[declared]}")
@@ -107,8 +116,8 @@ def _is_task(value: Any) -> bool:
     return inspect.isclass(value) and issubclass(value, Task) and value is not Task
 
 
-def _require_file(path: Path, what: str) -> None:
-    """Check that there is a readable file.
+def _content(path: Path, what: str) -> bytes:
+    """The text of a file.
 
     Raises:
         EmbodiedError: there is none; says what is there.
@@ -116,8 +125,7 @@ def _require_file(path: Path, what: str) -> None:
     if path.is_dir():
         raise EmbodiedError(f"{what} file '{path}' is a folder; expected FILE.py:NAME")
     try:
-        with path.open("rb"):
-            return
+        return read_file(path)
     except FileNotFoundError:
         beside = sorted(file.name for file in path.parent.glob("*.py")) if path.parent.is_dir() else []
         guesses = closest(path.name, beside)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import typing
 from collections.abc import Mapping
 from typing import Any
 
 from embodied.core.task import Task
 from embodied.engines.base import FusedEngine, HostEngine
 from embodied.errors import EngineError, UnknownNameError
+from embodied.storage.configs import fitting
 
 ENGINES: Mapping[str, str] = {
     "mujoco": "embodied.engines.mujoco:MujocoEngine",
@@ -37,6 +39,7 @@ def make_engine(name: str, task: Task[Any], num_envs: int, **options: Any) -> Fu
     Raises:
         UnknownNameError: no engine of that name; lists those that exist.
         EngineError: the engine is not installed, cannot run the task's model, or has no such option.
+        EmbodiedError: an option's value is of another type.
     """
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES)
@@ -48,4 +51,7 @@ def make_engine(name: str, task: Task[Any], num_envs: int, **options: Any) -> Fu
     accepted = [option for option in inspect.signature(engine).parameters if option not in ("task", "num_envs")]
     if unknown := sorted(set(options) - set(accepted)):
         raise EngineError(f"engine {name} has no option {', '.join(unknown)}; it has {', '.join(accepted) or 'none'}")
-    return engine(task, num_envs, **options)
+    kinds = typing.get_type_hints(engine.__init__)
+    return engine(
+        task, num_envs, **{option: fitting(kinds[option], value, option) for option, value in options.items()}
+    )

@@ -17,7 +17,7 @@ from mujoco.batch import Batch, SimulationError
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, SensorLayout, World
 from embodied.engines.base import POST_CONSTRAINT, data_fields, numpy_world, of_last_step, substeps_model
-from embodied.errors import EngineError
+from embodied.errors import EngineError, whole_number
 
 OVERFLOW_WARNINGS = (mujoco.mjtWarning.mjWARN_CONTACTFULL, mujoco.mjtWarning.mjWARN_CNSTRFULL)
 STEP_ONLY = int(mujoco.mjtStage.mjSTAGE_NONE)
@@ -32,7 +32,7 @@ class MujocoEngine:
 
     def __init__(self, task: Task[Any], num_envs: int, threads: int = 0) -> None:
         """Allocate the simulations; they hold the model's default state until the first `reset`."""
-        self.num_envs = num_envs
+        threads, self.num_envs = whole_number("threads", threads, 0), num_envs
         self.model = substeps_model(task.model, task.timing.physics_dt)
         # Auto-reset would hide a divergence from the NaN triage: the environment would be back at its reference
         # pose without a report.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +25,17 @@ from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.env.step import LazyObservation, Step, array_from_tensor, tensor_from_array
 from embodied.env.vec_env import ObservationSpec, RollOut, cached_property
 from embodied.env.vectorized import EpisodeStatistics, FusedSimulator, HostSimulator, VectorizedSimulator, nan_guard
-from embodied.errors import ActionError, EmbodiedError
+from embodied.errors import ActionError, EmbodiedError, whole_number
 from embodied.math.symmetry import Mirror
 from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.cameras import CameraObserver
 from embodied.rendering.render_state import RenderState, render_states
 from embodied.storage.trees import flatten, path_name, unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+HALF = 2  # bytes of the smallest floating-point numbers with which torch computes
 
 
 class _Process:
@@ -48,6 +55,24 @@ class _Process:
                 "this process was forked from one that had used JAX, where every call would wait for ever; start it "
                 'afresh: AsyncVectorEnv(..., context="spawn"), multiprocessing.get_context("spawn")'
             )
+
+
+def _alone(call: Callable[P, R]) -> Callable[P, R]:
+    """A method that two threads may not be in at once: each would read arrays that the other has given away."""
+
+    @functools.wraps(call)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        env: Any = args[0]
+        if not env._busy.acquire(blocking=False):
+            raise EmbodiedError(
+                f"{call.__name__}() of {env.name} while another thread is in it; make an environment for each thread"
+            )
+        try:
+            return call(*args, **kwargs)
+        finally:
+            env._busy.release()
+
+    return alone
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
@@ -78,6 +103,7 @@ class Env:
         """
         _Process.check()
         _Process.used = True
+        self._busy = threading.RLock()
         self.task, self.engine, self.num_envs, self.seed, self.entry = task, engine, num_envs, seed, entry
         self.device = torch.device(device or _default_device(engine.fused))
         self.cameras = CameraObserver(task, num_envs, camera_config, self.device) if camera_config is not None else None
@@ -97,6 +123,11 @@ class Env:
         return (
             f"Env({self.name} on {self.engine_name}: {closed}{self.num_envs} environments on {self.device}, "
             f"action {self.task.action_shape}, observation {groups})"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise EmbodiedError(
+            f"an environment of {self.name} cannot be pickled or copied; make another, and give it this one's state()"
         )
 
     def __enter__(self) -> Self:
@@ -195,7 +226,14 @@ class Env:
 
     @task_state.setter
     def task_state(self, state: Any) -> None:
-        """Let the running episodes go on with this state, of the same shapes; the next `step` sees it."""
+        """Let the running episodes go on with this state, of the same shapes; the next `step` sees it.
+
+        Raises:
+            EmbodiedError: it has others.
+        """
+        held, given = (jax.tree.map(np.shape, tree) for tree in (self.task_state, state))
+        if held != given:
+            raise EmbodiedError(f"task_state has the shapes {given!r:.200}; expected {held!r:.200}")
         self._simulator.set_episode(dataclasses.replace(self.episode, task_state=state))
 
     @property
@@ -205,6 +243,8 @@ class Env:
 
     @episode_length.setter
     def episode_length(self, steps: Tensor) -> None:
+        if not isinstance(steps, Tensor) or tuple(steps.shape) != (self.num_envs,):
+            raise EmbodiedError(f"episode_length={steps!r:.80}; expected a tensor ({self.num_envs},) of control steps")
         self._simulator.set_episode(
             dataclasses.replace(self.episode, steps=jnp.asarray(np.asarray(steps.cpu()), jnp.int32))
         )
@@ -239,6 +279,7 @@ class Env:
         self._check_started("physics_state")
         return self._simulator.physics_state()
 
+    @_alone
     def reset(
         self, seed: int | Sequence[int] | np.ndarray | None = None, *, group_size: int = 1
     ) -> Mapping[str, Tensor]:
@@ -255,9 +296,7 @@ class Env:
             EmbodiedError: `group_size` does not divide the number of environments, there are more or fewer seeds than
                 groups, or the environment is closed.
         """
-        if not isinstance(group_size, int):
-            raise EmbodiedError(f"group_size={group_size!r}; expected a whole number")
-        if group_size < 1 or self.num_envs % group_size:
+        if whole_number("group_size", group_size) < 1 or self.num_envs % group_size:
             raise EmbodiedError(f"group_size={group_size} does not divide {self.num_envs} environments")
         if self._closed:
             raise EmbodiedError(f"reset() after close() of {self.name}: make the environment anew")
@@ -278,6 +317,7 @@ class Env:
             raise EmbodiedError(f"{len(seed)} seeds; expected {count}, one for each environment or group of them")
         return keys_of(seed)
 
+    @_alone
     def step(self, action: Tensor) -> Step:
         """Advance every environment by one control step under `action`, of `action_shape`, clipped to [-1, 1].
 
@@ -297,6 +337,7 @@ class Env:
         simple = self.cameras is None and self.agents is None
         return self._roll_out if simple and isinstance(self._simulator, FusedSimulator) else None
 
+    @_alone
     def _roll_out(
         self, observation: Mapping[str, Tensor], actor: PerceptronActor, noise: Tensor
     ) -> tuple[dict[str, Tensor], RolloutData]:
@@ -315,6 +356,7 @@ class Env:
         self._count_steps(len(noise))
         return jax.tree.map(lambda array: tensor_from_array(array, self.device), (following, data))
 
+    @_alone
     def statistics(self) -> dict[str, float]:
         """Means over the episodes that ended since the last call, which clears them.
 
@@ -327,20 +369,23 @@ class Env:
         statistics, self._statistics = self._statistics, EpisodeStatistics()
         return statistics.means()
 
+    @_alone
     def state(self) -> dict[str, Any]:
         """Everything a resume needs, as a nested dictionary of arrays; bit-exact on the CPU engines."""
         self._check_started("state()")
         leaves = jax.tree_util.tree_leaves_with_path(self._simulator.state())
         return {"simulator": {path_name(path): np.asarray(leaf) for path, leaf in leaves}, "steps": self._steps}
 
+    @_alone
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state` gave, on the same task, engine and number of environments.
 
         Raises:
             EmbodiedError: that is no such state; or the environment is closed.
         """
-        if not (isinstance(state, Mapping) and {"simulator", "steps"} <= set(state)):
+        if not (isinstance(state, Mapping) and "steps" in state and isinstance(state.get("simulator"), Mapping)):
             raise EmbodiedError(f"state is {state!r:.80}; expected what Env.state() gave, with 'simulator' and 'steps'")
+        steps = whole_number("steps", state["steps"], 0)
         if not self._started:
             self.reset()
         tree = self._simulator.state()
@@ -353,7 +398,7 @@ class Env:
             jax.tree.unflatten(jax.tree.structure(tree), leaves),
         )
         self._simulator.load_state(restored)
-        self._steps = int(state["steps"])
+        self._steps = steps
 
     def replay_divergence(self, dump: Path) -> bool:
         """Take the step of a divergence dump again, in an environment of `num_envs` 1; whether it diverges again.
@@ -408,8 +453,11 @@ class Env:
         if tuple(action.shape) != shape:
             axes = "num_envs, action_size" if self.agents is None else "num_envs, agents, action_size"
             raise ActionError(f"action has shape {tuple(action.shape)}; expected ({axes}) = {shape}")
-        if not action.is_floating_point():
+        if not action.is_floating_point() or action.element_size() < HALF:
             raise ActionError(f"action has dtype {action.dtype}; expected a floating-point tensor in [-1, 1]")
+        if action.layout != torch.strided or action.is_meta:
+            kind = "on no device" if action.is_meta else str(action.layout).removeprefix("torch.")
+            raise ActionError(f"action is {kind}; expected a dense tensor with values")
         # On a GPU the check would wait for the device; there a NaN shows as a diverged environment.
         if action.device.type == "cpu" and not bool(torch.isfinite(action).all()):
             row = int(torch.nonzero(~torch.isfinite(action))[0, 0])

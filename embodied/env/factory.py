@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from embodied.core.episode import SEEDS
-from embodied.core.task import KEPT, Task
+from embodied.core.task import KEPT, Task, TaskWrapper
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
@@ -74,9 +74,9 @@ def make(
     for argument, value, kind, expected in (
         ("wrappers", wrappers, Iterable, "a list of changes of the task"),
         ("cameras", cameras, Iterable, "a camera's name, or a list of them"),
-        ("engine_options", engine_options or {}, Mapping, "a mapping"),
+        ("engine_options", engine_options or {}, Mapping, "a mapping of names"),
     ):
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or (kind is Mapping and any(not isinstance(key, str) for key in value)):
             raise EmbodiedError(f"{argument}={value!r}; expected {expected}")
     names = (cameras,) if isinstance(cameras, str) else tuple(cameras)
     on = None if device is None else str(device)
@@ -113,8 +113,9 @@ def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
     given: list[Wrapper] = list(options.wrappers)
     of_robot, others = [one for one in given if one.of_robot], [one for one in given if not one.of_robot]
     for wrapper in (*of_robot, *changes, *others):
-        if not callable(wrapper):
-            raise EmbodiedError(f"wrappers contain {wrapper!r}; expected functions from a task to a task")
+        whole = isinstance(wrapper, type) and issubclass(wrapper, Task) and not issubclass(wrapper, TaskWrapper)
+        if not callable(wrapper) or whole:
+            raise EmbodiedError(f"wrappers contain {wrapper!r:.80}; expected functions from a task to a task")
         task = _kept_wrapper(wrapper, task) if _is_pure(wrapper) else wrapper(task)
         if not isinstance(task, Task):
             raise EmbodiedError(f"the wrapper {wrapper!r} returned {task!r:.80}; expected the changed task")
@@ -130,7 +131,7 @@ def engine_of(entry: TaskEntry, name: str | None) -> str:
         EmbodiedError: it does not exist, or does not run the task.
     """
     engine = name or default_engine(entry)
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
     if engine not in entry.engines:
         raise EngineError(f"engine {engine!r} does not run {entry.name!r}; it runs on {', '.join(entry.engines)}")

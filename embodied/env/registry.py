@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import importlib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -58,6 +58,8 @@ class TaskEntry:
     """Whether no policy has learned it so far; `embodied list` shows it with `--all` only."""
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Fields of the task's config that have other defaults than its class gives them."""
+    robots: tuple[str, ...] = ()
+    """Forms of the robots that it takes from a file, as `embodied.robot.forms_of` names them."""
 
     def load(self) -> type[Task[Any]]:
         """Import the task's class; with `config`, a child of it that has these defaults."""
@@ -226,6 +228,10 @@ class Registry:
         """Whether a task, or a Python file, of that name exists."""
         file = task_names.own_file(name)
         return name in self._tasks if file is None else file.path.is_file()
+
+    def taking(self, forms: Iterable[str]) -> list[str]:
+        """Names of the tasks that take a robot of one of these forms from a file, form by form."""
+        return [task.name for form in forms for task in self._tasks.values() if form in task.robots]
 
     def __iter__(self) -> Iterator[str]:
         """Task names, sorted."""

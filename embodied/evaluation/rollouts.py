@@ -13,6 +13,7 @@ from torch import Tensor
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.env.wrappers.trials import ended_episode, episodes_per_trial
+from embodied.errors import EmbodiedError, whole_number
 from embodied.evaluation.rates import EPISODE, Z95, wilson
 
 
@@ -22,16 +23,20 @@ class Evaluation:
 
     episodes: int
     values: dict[str, Tensor]
-    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics; of
-    trials `episode`."""
+    """Name -> (episodes,): `return`, `length`, `success`, `success_any`, `fall` (failure), the task's own metrics, NaN
+    where an episode has none; of trials `episode`."""
     seconds: float
     """Wall time."""
     env_steps: int
     """Environment steps taken, those after an environment's last counted episode included."""
 
     def summary(self) -> dict[str, float]:
-        """Plain keys for tables and JSON: means, and the 95 % intervals of success and return."""
-        means = {name: float(value.double().mean()) for name, value in self.values.items() if name != EPISODE}
+        """Plain keys for tables and JSON: means, and the 95 % intervals of success and return.
+
+        A metric's mean is over the episodes in which it is a number, and missing where there is none.
+        """
+        means = {name: float(value.double().nanmean()) for name, value in self.values.items() if name != EPISODE}
+        means = {name: mean for name, mean in means.items() if not math.isnan(mean)}
         (low, high), (any_low, any_high) = (
             wilson(int(self.values[name].sum()), self.episodes) for name in ("success", "success_any")
         )
@@ -89,7 +94,13 @@ def evaluate(
         scored: Number of agents, the first ones, whose team earns `team_return`; by default none.
         notes: What the policy notes of the running episodes, name -> (N,), kept when an episode ends.
         on_step: Called after each step with the episodes counted so far and the episodes wanted.
+
+    Raises:
+        EmbodiedError: no whole number of episodes, or a policy that is no function.
     """
+    episodes = whole_number("episodes", episodes, 1)
+    if not callable(policy):
+        raise EmbodiedError(f"policy={policy!r:.80}; expected a function from observations to actions")
     start = time.perf_counter()
     obs = env.reset(seed)
     quota = torch.full((env.num_envs,), episodes // env.num_envs, device=env.device)

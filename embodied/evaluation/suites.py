@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -85,7 +85,9 @@ def evaluate_suite(
     options: EnvOptions[Any] | None = None,
     *,
     episodes: int | None = None,
-    on_task: Callable[[int, str], None] | None = None,
+    on_task: Callable[[float, str], None] = lambda done, task: None,
+    begun: Sequence[dict[str, Any]] = (),
+    on_row: Callable[[dict[str, Any]], None] | None = None,
 ) -> Rows:
     """Results of a policy on every task of a suite, those held out included.
 
@@ -98,18 +100,23 @@ def evaluate_suite(
         rule_of: From an environment of a task to the policy that acts in it.
         options: Of every task but for its name, number and seed; the config is by default the suite's.
         episodes: Of each task; by default the suite's own number.
-        on_task: Called before each task with the number of those done, and its name.
+        on_task: Called at each step with the number of tasks done, a part of one included, and the name of this one.
+        begun: Results of the first tasks, which are not evaluated again.
+        on_row: Called with the results of each task.
     """
-    rows: Rows = []
+    rows: Rows = [*begun]
     count, options = episodes or suite.episodes, options or EnvOptions(suite.name)
     options = dataclasses.replace(options, config=options.config or suite.shared_config(training=False))
     named = [(task, suite.seed, False) for task in suite.tasks]
     named += [(task, suite.held_out_seed, True) for task in suite.held_out]
-    for task, seed, held_out in named:
-        if on_task is not None:
-            on_task(len(rows), task)
+    for task, seed, held_out in named[len(rows) :]:
+        on_task(len(rows), task)
         env = build(of_task(options, task, count, seed))
-        outcome = evaluate(env, rule_of(env), count)
+        outcome = evaluate(
+            env, rule_of(env), count, on_step=lambda done, wanted, task=task: on_task(len(rows) + done / wanted, task)
+        )
         row = {"task": task, "held_out": held_out, "engine": env.engine_name, **outcome.summary()}
         rows.append(row | ({"by_episode": each} if (each := outcome.by_episode()) else {}))
+        if on_row is not None:
+            on_row(rows[-1])
     return rows

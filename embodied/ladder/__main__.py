@@ -84,7 +84,7 @@ class Settings(Generic[C]):
 def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
-    entry = registry.find(cli.required_task(words, registry, "embodied.ladder"))
+    entry = registry.find(cli.required_task(words, registry, "ladder", Settings))
     if isinstance(entry, Suite):
         raise EmbodiedError(f"{entry.name} is a suite; expected one task with two sides, such as swarm/tag")
     run(parse(entry, words))

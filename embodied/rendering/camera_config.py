@@ -8,6 +8,8 @@ from typing import Any
 from embodied.errors import EmbodiedError, whole_number
 from embodied.storage.configs import Rare, Switched, Unflagged
 
+MOST_PIXELS = 1 << 14  # of a side: what OpenGL draws at once
+
 
 @dataclasses.dataclass(frozen=True)
 class CameraConfig(Switched):
@@ -31,7 +33,8 @@ class CameraConfig(Switched):
         if len(sides) != 2:
             raise EmbodiedError(f"resolution={self.resolution}; expected pixels of both sides, or width and height")
         for side in sides:
-            whole_number("resolution", side, 1)
+            if whole_number("resolution", side, 1) > MOST_PIXELS:
+                raise EmbodiedError(f"resolution={side}; expected at most {MOST_PIXELS} pixels of a side")
 
     @property
     def size(self) -> tuple[int, int]:

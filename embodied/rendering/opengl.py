@@ -7,10 +7,19 @@ import functools
 import glob
 import os
 import sys
+import warnings
 
+import mujoco
+
+from embodied import LIBRARIES, library
 from embodied.errors import EmbodiedError, reason
 
 ADVICE = "on Debian and Ubuntu 'apt-get install libegl1 libgl1-mesa-dri' or 'apt-get install libosmesa6' provides one"
+
+ASKED = ("MUJOCO_GL", "MUJOCO_EGL_DEVICE_ID")
+"""Variables by which a user chooses what draws."""
+MOST_GEOMS = 10_000
+"""Of a scene, as MuJoCo's own renderer has it."""
 
 
 @functools.cache
@@ -35,9 +44,30 @@ def choose_backend() -> str:
         return _use("egl")
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return "glfw"
-    if _loads("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"):
+    if library(*LIBRARIES["osmesa"]):
         return _use("osmesa")
     raise EmbodiedError(f"cannot render: there is no display and neither EGL nor OSMesa works; {ADVICE}")
+
+
+def renderer(model: mujoco.MjModel, size: tuple[int, int], max_geom: int = MOST_GEOMS) -> mujoco.Renderer:
+    """MuJoCo's renderer for pictures of a width and height in pixels.
+
+    Raises:
+        EmbodiedError: this machine cannot render, or not as `MUJOCO_GL` or `MUJOCO_EGL_DEVICE_ID` ask.
+    """
+    backend = choose_backend()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of GLFW, which are the error's reason in other words
+            return mujoco.Renderer(model, size[1], size[0], max_geom=max_geom)
+    # Failures depend on the driver: MuJoCo, PyOpenGL and the platform each raise their own.
+    except Exception as error:
+        asked = {name: f"{name}={os.environ[name]}" for name in ASKED if name in os.environ}
+        way_out = f"unset {' and '.join(asked)}, or " if asked else ""
+        raise EmbodiedError(
+            f"cannot render with {', '.join(asked.values()) or backend or 'the default backend'}: "
+            f"{' '.join(reason(error).split())}; {way_out}{ADVICE}"
+        ) from None
 
 
 def _use(backend: str) -> str:
@@ -55,19 +85,9 @@ def _use(backend: str) -> str:
     return backend
 
 
-def _loads(*libraries: str) -> ctypes.CDLL | None:
-    """The first of these libraries that the system has."""
-    for library in libraries:
-        try:
-            return ctypes.CDLL(library)
-        except OSError:
-            continue
-    return None
-
-
 def egl_works() -> bool:
     """Whether EGL finds a device to draw on without a display, as MuJoCo uses it."""
-    egl = _loads("libEGL.so.1", "libEGL.so")
+    egl = library(*LIBRARIES["egl"])
     if egl is None:
         return False
     pointer = ctypes.c_void_p

@@ -23,9 +23,9 @@ from collections.abc import Iterable, Sequence
 import mujoco
 import numpy as np
 
-from embodied.errors import EmbodiedError, UnknownNameError, reason
+from embodied.errors import EmbodiedError, UnknownNameError
 from embodied.rendering.meshes import VISIBLE_GROUPS, geom_colour
-from embodied.rendering.opengl import ADVICE, choose_backend, draws_on_gpu
+from embodied.rendering.opengl import choose_backend, draws_on_gpu, renderer
 from embodied.rendering.scene_state import (
     RenderableEnv,
     SceneReader,
@@ -200,7 +200,7 @@ class Renderer:
         """
         if min(size) < 16 or max(size) > 8192:
             raise EmbodiedError(f"cannot render {size[0]} x {size[1]} pixels; expected 16 to 8192 on each side")
-        self.backend = choose_backend()
+        choose_backend()
         self.env, self.size, self.view = env, size, view
         self.model = copy.copy(env.task.visual_model)
         self.model.vis.global_.offwidth = max(size[0], self.model.vis.global_.offwidth)
@@ -396,12 +396,7 @@ class Renderer:
     def _context(self, size: tuple[int, int]) -> mujoco.Renderer:
         """The MuJoCo renderer of a picture size."""
         if size not in self._contexts:
-            try:
-                self._contexts[size] = mujoco.Renderer(self.model, size[1], size[0], max_geom=MAX_GEOMS)
-            # Failures depend on the driver: MuJoCo, PyOpenGL and the platform each raise their own.
-            except Exception as error:
-                backend = self.backend or "the default backend"
-                raise EmbodiedError(f"cannot render with {backend}: {reason(error)}; {ADVICE}") from error
+            self._contexts[size] = renderer(self.model, size, MAX_GEOMS)
             # Registered after MuJoCo's own, so that it runs before EGL is shut down at exit.
             atexit.unregister(self._close)
             atexit.register(self._close)

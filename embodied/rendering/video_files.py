@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import io
+import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import numpy as np
 
@@ -77,6 +81,52 @@ class Decoder:
         self.close()
 
 
+@dataclasses.dataclass(frozen=True)
+class FilmHeader:
+    """What an mp4 says of its pictures, without decoding any. Source: ISO/IEC 14496-12."""
+
+    size: tuple[int, int]
+    """Width and height, pixels."""
+    times: np.ndarray
+    """(T,) s at which each frame begins."""
+
+    @classmethod
+    def read(cls, path: Path) -> FilmHeader:
+        """Read the header of the first track of pictures.
+
+        Raises:
+            EmbodiedError: the file is missing, truncated, or no mp4 with pictures.
+        """
+        check_whole(path)
+        with path.open("rb") as file:
+            begin, end = next((begin, end) for kind, begin, end in _boxes(file) if kind == b"moov")
+            file.seek(begin)
+            moov = file.read(end - begin)
+        try:
+            for track in _within(moov, b"trak"):
+                (media,) = _within(track, b"mdia")
+                if next(_within(media, b"hdlr"))[8:12] == b"vide":
+                    return cls._of_track(media)
+        except (ValueError, StopIteration, struct.error) as error:
+            raise EmbodiedError(f"the video '{path}' is damaged: its header is no mp4's") from error
+        raise EmbodiedError(f"the video '{path}' has no pictures")
+
+    @classmethod
+    def _of_track(cls, media: bytes) -> FilmHeader:
+        clock = next(_within(media, b"mdhd"))
+        (rate,) = struct.unpack_from(">I", clock, 20 if clock[0] == 1 else 12)
+        table = next(_within(next(_within(media, b"minf")), b"stbl"))
+        size = struct.unpack_from(">HH", next(_within(table, b"stsd")), 8 + 32)
+        stts = next(_within(table, b"stts"))
+        (entries,) = struct.unpack_from(">I", stts, 4)
+        counts, durations = np.frombuffer(stts, ">u4", 2 * entries, 8).reshape(-1, 2).T.astype(np.int64)
+        (frames,) = struct.unpack_from(">I", next(_within(table, b"stsz")), 8)
+        if counts.sum() != frames or not rate:
+            raise ValueError("frames without times")
+        ends = np.cumsum(np.repeat(durations, counts))
+        return cls(size, np.concatenate([[0], ends[:-1]])[:frames] / rate)
+
+
 def check_whole(path: Path) -> None:
     """Check that an mp4 ends where its boxes end, without decoding it.
 
@@ -86,17 +136,28 @@ def check_whole(path: Path) -> None:
     try:
         require_regular(path)
         with path.open("rb") as file:
-            end, place, kinds = file.seek(0, 2), 0, []
-            while place < end:
-                file.seek(place)
-                header = file.read(16)
-                size, kind = int.from_bytes(header[:4], "big"), header[4:8]
-                size = int.from_bytes(header[8:16], "big") if size == 1 else size or end - place
-                kinds.append(kind)
-                place += max(size, 8)
+            boxes, end = list(_boxes(file)), file.seek(0, 2)
     except FileNotFoundError:
         raise EmbodiedError(f"the video '{path}' is missing") from None
     except OSError as error:
         raise EmbodiedError(f"cannot read the video '{path}': {reason(error)}") from error
-    if place != end or not {b"ftyp", b"moov", b"mdat"} <= set(kinds):
+    place = boxes[-1][2] if boxes else 0
+    if place != end or not {b"ftyp", b"moov", b"mdat"} <= {kind for kind, _, _ in boxes}:
         raise EmbodiedError(f"the video '{path}' is truncated or damaged: it has {end} bytes, its parts say {place}")
+
+
+def _boxes(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
+    """Kind of each box of a file or of a box's content, and where its content begins and ends."""
+    end, place = file.seek(0, 2), 0
+    while place < end:
+        file.seek(place)
+        header = file.read(16)
+        size, kind, long = int.from_bytes(header[:4], "big"), header[4:8], header[:4] == b"\0\0\0\1"
+        size = int.from_bytes(header[8:16], "big") if long else size or end - place
+        begin, place = place + (16 if long else 8), place + max(size, 8)
+        yield kind, begin, place
+
+
+def _within(content: bytes, kind: bytes) -> Iterator[bytes]:
+    """The contents of the boxes of a kind in the content of another."""
+    return (content[begin:end] for found, begin, end in _boxes(io.BytesIO(content)) if found == kind)

@@ -6,7 +6,7 @@ from embodied.robot.picture import draw
 from embodied.robot.robot import Joint, Kind, Robot
 from embodied.robot.rotors import Airframe, Rotor
 from embodied.robot.scene import joint_places, reachable_points, robot_scene
-from embodied.robot.standard import standard_model
+from embodied.robot.standard import forms_of, standard_model
 
 __all__ = [
     "NAME",
@@ -17,6 +17,7 @@ __all__ = [
     "Robot",
     "Rotor",
     "draw",
+    "forms_of",
     "joint_places",
     "named_robots",
     "reachable_points",

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
+import numpy as np
 import tyro
 from rich.text import Text
 
 from embodied import cli
-from embodied.errors import EmbodiedError, guard
-from embodied.robot import NAME, Joint, Robot, draw
+from embodied.env.registry import join_content
+from embodied.errors import EmbodiedError, ModelError, guard, listing
+from embodied.robot import NAME, Description, Joint, Kind, Robot, draw, forms_of, robot_file
+from embodied.robot.derivation.joints import EffortError
+from embodied.robot.derivation.kind import ARTICLES
+from embodied.robot.prepared.arm import fingers_of, gripper_at
 from embodied.robot.rotors import Airframe
+
+TASKS = 6  # named in a line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +49,14 @@ class Settings:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "robot")
-    robot = Robot.load(settings.file)
+    try:
+        robot = Robot.load(settings.file)
+    except EffortError as error:
+        if not settings.write:
+            raise
+        write(*without_efforts(robot_file(settings.file), error.joints))
+        cli.show(f"fill in its effort of {listing(error.joints, 6)}: N m, or N of a slide")
+        return 0
     report(robot)
     if settings.picture is not None:
         picture = cv2.cvtColor(draw(robot), cv2.COLOR_RGB2BGR)
@@ -50,12 +64,55 @@ def main(arguments: list[str] | None = None) -> int:
             raise EmbodiedError(f"cannot write the picture {str(settings.picture)!r}; expected a .png in a folder")
         cli.show(f"picture: {settings.picture}")
     if settings.write:
-        path = robot.file.parent / NAME
-        if path.exists():
-            raise EmbodiedError(f"{path} exists already; move it away to have it written anew")
-        robot.description().write(path)
-        cli.show(f"description: {path}")
+        write(robot.file, robot.description())
+    tell_tasks(robot, settings.file)
     return 0
+
+
+def without_efforts(file: Path, joints: list[str]) -> tuple[Path, Description]:
+    """A robot's file, and its description with an effort of 0 for joints that have none, to fill in."""
+    said = Description.beside(file)
+    robot = Robot.load(file, dataclasses.replace(said, effort=said.effort | dict.fromkeys(joints, 1.0)))
+    found = robot.description()
+    return robot.file, dataclasses.replace(
+        found, effort=found.effort | dict.fromkeys(joints, 0.0), kp=said.kp, kv=said.kv
+    )
+
+
+def write(file: Path, description: Description) -> None:
+    """Write a description beside a model file."""
+    path = file.parent / NAME
+    if path.exists():
+        raise EmbodiedError(f"{path} exists already; move it away to have it written anew")
+    description.write(path)
+    cli.show(f"description: {path}")
+
+
+def tell_tasks(robot: Robot, given: Path) -> None:
+    """Print the tasks that take the robot and the command that trains the first, or why none does."""
+    try:
+        names = join_content().taking(forms_of(robot))
+        if robot.kind is Kind.ARM and (fingers := fingers_of(robot)):
+            tell_tip(robot, fingers)
+    except ModelError as error:
+        said = str(error).removeprefix(f"{robot.file}: ")
+        cli.show(Text(f"warning: tasks of {ARTICLES[robot.kind]} refuse it: {said}", style="yellow"))
+        return
+    if not names:
+        cli.show(f"tasks: none takes {ARTICLES[robot.kind]} from a file; yours can, by embodied.robot_scene")
+        return
+    cli.show(f"tasks: {listing(names, TASKS)}", f"next: python -m embodied.train {names[0]} --robot {given}")
+
+
+def tell_tip(robot: Robot, fingers: list[str]) -> None:
+    """Print where an arm with joints beyond its tip grasps."""
+    gripper = gripper_at(robot)
+    if gripper is None:
+        said = f"{listing(fingers, 6)} close no two bodies on each other: the tip is the frame of {robot.tip}"
+        cli.show(Text(f"warning: {said}", style="yellow"))
+    else:
+        away = float(np.linalg.norm(gripper.tcp))
+        cli.show(f"tip: between {' and '.join(gripper.sides)}, {away:.3f} m from the frame of {robot.tip}")
 
 
 def report(robot: Robot) -> None:
@@ -66,6 +123,9 @@ def report(robot: Robot) -> None:
         rows |= {"feet": ", ".join(robot.feet), "base above the ground": f"{robot.height:.3f} m"}
     if robot.tip is not None:
         rows["tip"] = robot.tip
+    dofs = [robot.model.joint(joint.name).dofadr[0] for joint in robot.joints]
+    if dofs and not robot.model.dof_frictionloss[dofs].any():
+        rows["joint friction"] = "none, so that tasks do not vary it"
     cli.show(cli.table(robot.file.name, rows))
     if robot.airframe is not None:
         cli.show(rotor_table(robot.airframe))

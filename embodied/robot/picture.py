@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import cv2
 import mujoco
 import numpy as np
 
-from embodied.rendering.opengl import choose_backend
+from embodied.rendering import opengl
 from embodied.robot.robot import Kind, Robot
 
 SIZE = (1280, 720)  # pixels
 MARGIN = 310  # pixels at both sides where names stand
 TEXT, LINE = 0.58, 21  # size of names, and pixels between them
-NEAR = 0.8  # of the distance from which a ball around all shapes would just be seen: robots are no balls
+AWAY = 1.05  # of the distance from which all shapes are just seen
 FOVY = 40.0  # degrees
 AZIMUTH, ELEVATION = 125.0, -18.0  # degrees: from ahead and the left, a little from above
 BACKGROUND = (250, 250, 248)
@@ -39,16 +40,16 @@ def draw(robot: Robot) -> np.ndarray:
     Raises:
         EmbodiedError: this machine cannot render.
     """
-    choose_backend()
     model, data = robot.model, mujoco.MjData(robot.model)
     data.qpos[:] = robot.home
     mujoco.mj_forward(model, data)
-    low, high = extent(model, data)
+    width, height = SIZE[0] - 2 * MARGIN, SIZE[1]
+    points = corners(model, data)
+    low, high = points.min(0), points.max(0)
     camera = mujoco.MjvCamera()
     camera.lookat[:] = (low + high) / 2
-    camera.distance = NEAR * 0.5 * float(np.linalg.norm(high - low)) / np.tan(np.radians(FOVY) / 2)
     camera.azimuth, camera.elevation = AZIMUTH, ELEVATION
-    width, height = SIZE[0] - 2 * MARGIN, SIZE[1]
+    camera.distance = distance(points - camera.lookat, width / height)
     model.vis.global_.offwidth, model.vis.global_.offheight = max(width, 640), max(height, 480)
     model.vis.global_.fovy = FOVY
     model.vis.headlight.ambient[:] = 0.4
@@ -56,7 +57,7 @@ def draw(robot: Robot) -> np.ndarray:
         colours[:, :3] = np.maximum(colours[:, :3], DARKEST)
     options = mujoco.MjvOption()
     options.geomgroup[:] = shown_groups(model)
-    with mujoco.Renderer(model, height, width) as renderer:
+    with opengl.renderer(model, (width, height)) as renderer:
         renderer.update_scene(data, camera, options)
         view = renderer.render()
         eyes = renderer.scene.camera  # left and right
@@ -90,13 +91,26 @@ def marks(robot: Robot, data: mujoco.MjData) -> list[Mark]:
     return found
 
 
-def extent(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest corner (3,) of all shapes but planes, m."""
-    solid = model.geom_type != int(mujoco.mjtGeom.mjGEOM_PLANE)
-    if not solid.any():
-        return np.full(3, -0.5), np.full(3, 0.5)
-    radius = model.geom_rbound[solid, None]
-    return (data.geom_xpos[solid] - radius).min(0), (data.geom_xpos[solid] + radius).max(0)
+def corners(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
+    """(n, 3) m, world frame: corners of the boxes around all shapes but planes."""
+    solid = np.flatnonzero(model.geom_type != int(mujoco.mjtGeom.mjGEOM_PLANE))
+    if not len(solid):
+        return np.array([[-0.5] * 3, [0.5] * 3])
+    signs = np.array(list(itertools.product((-1, 1), repeat=3)))
+    boxes = model.geom_aabb[solid]
+    local = boxes[:, None, :3] + signs * boxes[:, None, 3:]
+    turned = np.einsum("kij,kcj->kci", data.geom_xmat[solid].reshape(-1, 3, 3), local)
+    return (data.geom_xpos[solid, None] + turned).reshape(-1, 3)
+
+
+def distance(points: np.ndarray, aspect: float) -> float:
+    """m from which a camera that looks at the origin sees all points (n, 3), in a picture of that width by height."""
+    turn, tilt = np.radians(AZIMUTH), np.radians(ELEVATION)
+    right = np.array([np.sin(turn), -np.cos(turn), 0.0])
+    forward = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
+    tangent = np.tan(np.radians(FOVY) / 2)
+    aside = np.maximum(abs(points @ right) / aspect, abs(points @ np.cross(right, forward))) / tangent
+    return AWAY * float((aside - points @ forward).max())
 
 
 def shown_groups(model: mujoco.MjModel) -> np.ndarray:

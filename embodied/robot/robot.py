@@ -9,12 +9,20 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from embodied.errors import ModelError, UnknownNameError
+from embodied.errors import ModelError, UnknownNameError, listing
 from embodied.robot.derivation import forms
 from embodied.robot.derivation.checks import checked
-from embodied.robot.derivation.ends import foot_of, legs_of, point_of, tip_of
-from embodied.robot.derivation.joints import Joint, by_joint, followers, joints_of, leaders, least_stiffness
-from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_ball_joints, root_of
+from embodied.robot.derivation.ends import (
+    foot_of,
+    height_of,
+    legs_of,
+    other_tips,
+    point_of,
+    refuse_unequal_feet,
+    tip_of,
+)
+from embodied.robot.derivation.joints import Joint, by_joint, copies_of, followers, joints_of, least_stiffness
+from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_joints, root_of
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.derivation.servos import ARMS, LEGS
 from embodied.robot.derivation.standing import standing_torques
@@ -46,7 +54,10 @@ class Robot:
     tip: str | None
     """Body that an arm reaches with."""
     height: float
-    """m of the trunk's frame above the ground in the home pose, of legged robots."""
+    """m above the ground in the home pose of the frame by which tasks measure legged robots: the trunk's, or the hips'
+    where that is `lift` below them."""
+    lift: float
+    """m from the trunk's frame up to the hips, if it lies near the soles; else 0."""
     mass: float
     """kg."""
     fixes: tuple[str, ...]
@@ -71,6 +82,11 @@ class Robot:
     def rotors(self) -> tuple[Rotor, ...]:
         """In the order of actions; none but on multirotors."""
         return () if self.airframe is None else self.airframe.rotors
+
+    @property
+    def home_angles(self) -> dict[str, float]:
+        """Joint -> rad or m, in the home pose."""
+        return {joint.name: joint.home for joint in self.joints}
 
     @classmethod
     def load(cls, path: Path | str, description: Description | None = None) -> Robot:
@@ -101,7 +117,7 @@ class Robot:
             joints=tuple(joint.name for joint in self.joints),
             feet=self.feet,
             tip=self.tip,
-            home={joint.name: joint.home for joint in self.joints},
+            home=self.home_angles,
             kp={joint.name: joint.servo.kp for joint in self.joints},
             kv={joint.name: joint.servo.kv for joint in self.joints},
             effort={joint.name: joint.servo.effort for joint in self.joints},
@@ -138,8 +154,9 @@ def require_kind(robot: Robot, kind: Kind) -> None:
 
 def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     model = compiled(path, file.spec)
-    tree = Tree.of(model, root_of(path, model, said), followers(model, file))
-    refuse_ball_joints(path, tree)
+    copies = copies_of(path, model)
+    tree = Tree.of(model, root_of(path, model, said), followers(model, copies))
+    refuse_joints(path, tree)
     kind, free = kind_of(path, tree, file, said)
     if free and not floats(model, tree.root):
         file.spec.body(model.body(tree.root).name).add_freejoint(name="root")
@@ -147,7 +164,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         file.spec.delete(file.spec.joint(model.joint(int(model.body_jntadr[tree.root])).name))
     if free != floats(model, tree.root):
         model = compiled(path, file.spec)
-        tree = Tree.of(model, root_of(path, model, said), followers(model, file))
+        tree = Tree.of(model, root_of(path, model, said), followers(model, copies))
     whole = tree
     tree = _in_order(path, without_rotors(tree) if kind is Kind.MULTIROTOR else tree, said)
     legs = legs_of(path, tree, said) if kind is Kind.LEGGED else ()
@@ -156,7 +173,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
             f"{path}: its legs point along {axis} and not down: z is to be up; turn the model by a fixed joint above "
             f"its base, or say home in {NAME}"
         )
-    tip = tip_of(path, tree, said, leaders(model, file)) if kind is Kind.ARM else None
+    tip = tip_of(path, tree, said, set(copies.values())) if kind is Kind.ARM else None
     angles = _home(path, tree, legs, tip, said)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, angles)
@@ -164,6 +181,8 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     if legs and free:
         data.qpos[model.jnt_qposadr[model.body_jntadr[tree.root]] + 2] -= lowest
     mujoco.mj_forward(model, data)
+    refuse_unequal_feet(path, data, legs, said)
+    height, lift = height_of(data, tree.root, legs)
     rule = ARMS if kind is Kind.ARM else LEGS
     joints = joints_of(path, tree, data, angles, said, rule, least_stiffness(tree, data, legs))
     torques = standing_torques(tree, data, legs) if legs and free else None
@@ -172,6 +191,11 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         notes.append(
             f"{', '.join(joint.name for joint in joints[:6])}: locked in the home pose in tasks of multirotors"
         )
+    if tip is not None and said.tip is None and (others := other_tips(data, tree, tip)):
+        notes.append(f"the tip is {tip}, one of several last bodies; others: {listing(others, 4)} (key tip in {NAME})")
+    if lift:
+        name = model.body(tree.root).name
+        notes.append(f"the frame of the base {name!r} is {height:.3f} m above the soles; tasks take one at the hips")
     return Robot(
         file=path,
         kind=kind,
@@ -181,7 +205,8 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
         joints=joints,
         feet=tuple(foot_of(data, leg)[0] for leg in legs),
         tip=tip,
-        height=float(data.xpos[tree.root, 2]) if legs else 0.0,
+        height=height + lift,
+        lift=lift,
         mass=tree.mass() if airframe is None else airframe.mass,
         fixes=file.fixes,
         warnings=(*checked(tree, data, joints, legs, torques), *notes),

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 import mujoco
 import numpy as np
 
+from embodied.robot.derivation.pose import qpos_of
 from embodied.robot.prepared.arm import arm_model
 from embodied.robot.prepared.legged import bare_spec, drive, legged_model
 from embodied.robot.robot import Kind, Robot
+
+GRASPING = 6
+"""Joints that lead a hand to a point and keep it pointing down."""
 
 
 def standard_model(robot: Robot) -> mujoco.MjSpec:
@@ -21,16 +25,29 @@ def standard_model(robot: Robot) -> mujoco.MjSpec:
     return PREPARED.get(robot.kind, _with_servos)(robot)
 
 
+def forms_of(robot: Robot) -> tuple[str, ...]:
+    """Forms of a robot, of which each task names those that it takes from a file (`TaskEntry.robots`).
+
+    quadruped (three feet or more), biped, arm, gripper (an arm of six joints or more with two fingers), hand,
+    multirotor.
+
+    Raises:
+        ModelError: tasks of its kind do not take it.
+    """
+    if robot.kind is Kind.LEGGED:
+        legged_model(robot)
+        return ("biped",) if len(robot.feet) == 2 else ("quadruped",)
+    if robot.kind is Kind.ARM and len((arm := arm_model(robot)).joints) >= GRASPING and arm.gripper is not None:
+        return (robot.kind.value, "gripper")
+    return (robot.kind.value,)
+
+
 def _with_servos(robot: Robot) -> mujoco.MjSpec:
     """The file's model with the servos that were understood in place of its actuators."""
     spec = bare_spec(robot)
     drive(spec, robot)
-    model = spec.compile()
-    qpos = model.qpos0.copy()
-    for joint in robot.joints:
-        qpos[model.joint(joint.name).qposadr[0]] = joint.home
     key = spec.add_key(name="home")
-    key.qpos, key.ctrl = qpos, np.array([joint.home for joint in robot.joints])
+    key.qpos, key.ctrl = qpos_of(spec.compile(), robot.home_angles), np.array([joint.home for joint in robot.joints])
     return spec
 
 

@@ -10,6 +10,7 @@ import numpy as np
 MOVES = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 
 SOLE = 0.005  # m above the lowest shape of a foot, up to which others carry too
+LEANS = 0.5  # sine of the angle to the ground from which on a shape stands on its end
 NEIGHBOURS = 2  # joints between two bodies whose shapes overlap in most models
 
 
@@ -128,7 +129,7 @@ def lowest_point(data: mujoco.MjData, model: mujoco.MjModel, bodies: tuple[int, 
 
 
 def sole(data: mujoco.MjData, model: mujoco.MjModel, leg: Limb) -> tuple[int, np.ndarray]:
-    """Body, and point (3,) m in the world frame, of what a leg stands on: the middle of its lowest shapes."""
+    """Body, and point (3,) m in the world frame, of what a leg stands on: the middle of its lowest shapes' ends."""
     lowest, geom = lowest_point(data, model, leg.bodies)
     if geom < 0:
         return leg.end, data.xpos[leg.end].copy()
@@ -140,7 +141,17 @@ def sole(data: mujoco.MjData, model: mujoco.MjModel, leg: Limb) -> tuple[int, np
         and (model.geom_contype[other] or model.geom_conaffinity[other])
         and _geom_bottom(data, model, other) < lowest + SOLE
     ]
-    return body, data.geom_xpos[beside].mean(0)
+    return body, np.mean([_lower_end(data, model, other) for other in beside], axis=0)
+
+
+def _lower_end(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> np.ndarray:
+    """(3,) m, world frame: middle of the ball at the lower end of a shape, such as a capsule's; of a flat one its own.
+
+    A shape that lies reaches as far to all sides; one that leans by 30 degrees or more has its end where it is lowest.
+    """
+    turn, (middle, half) = data.geom_xmat[geom].reshape(3, 3), model.geom_aabb[geom].reshape(2, 3)
+    down = np.clip(turn[2] / LEANS, -1.0, 1.0)
+    return data.geom_xpos[geom] + turn @ (middle - (half - half.min()) * down)
 
 
 def _geom_bottom(data: mujoco.MjData, model: mujoco.MjModel, geom: int) -> float:

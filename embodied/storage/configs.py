@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from embodied.errors import EmbodiedError, RunError, UnknownNameError, alternatives, listing, suggestions
+from embodied.errors import EmbodiedError, RunError, UnknownNameError, alternatives, listing, suggestions, whole_number
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def places(config: Any) -> dict[str, Place]:
 
 
 def override(config: T, overrides: Mapping[str, Any]) -> T:
-    """`config` with some fields replaced; members of enumerations may be given by their values, as text.
+    """`config` with some fields replaced, by values as `fitting` takes them.
 
     Raises:
         EmbodiedError: a field does not exist, or a value is refused; names it and lists the fields, or the members.
@@ -91,14 +91,34 @@ def override(config: T, overrides: Mapping[str, Any]) -> T:
     known = places(config)
     for field in overrides:
         if field not in known:
-            guess = alternatives(map(repr, suggestions(field, known)))
-            hint = f"; did you mean {guess}?" if guess else ""
-            raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} It has {', '.join(known)}")
+            guess = alternatives(map(repr, suggestions(str(field), known)))
+            hint = f"; did you mean {guess}? It" if guess else "; it"
+            raise EmbodiedError(f"{type(config).__qualname__} has no field {field!r}{hint} has {', '.join(known)}")
     named = {field: _members(known[field].kind, value, field) for field, value in overrides.items()}
+    made = wrong = None
     try:
-        return _replaced(config, named)
-    except (TypeError, ValueError) as error:
-        raise EmbodiedError(f"{type(config).__qualname__}: {error}") from None
+        made = _replaced(config, named)
+    except EmbodiedError:
+        raise  # the config's own words say more than its types
+    except (TypeError, ValueError, AttributeError) as error:
+        wrong = error
+    for field, value in named.items():
+        _check(known[field].kind, value, field)
+    if made is None:
+        raise EmbodiedError(f"{type(config).__qualname__}: {wrong}") from None
+    return made
+
+
+def fitting(kind: Any, value: Any, where: str) -> Any:
+    """`value` as the annotation `kind` has it: texts as members of enumerations or paths, lists as tuples.
+
+    Raises:
+        EmbodiedError: there is no such member, a tuple has another length, or a value another type; says what is
+            expected.
+    """
+    found = _members(kind, value, where)
+    _check(kind, found, where)
+    return found
 
 
 def _replaced(config: Any, values: Mapping[str, Any]) -> Any:
@@ -122,8 +142,8 @@ def _members(kind: Any, value: Any, where: str) -> Any:
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        fitting = next((one for one in arguments if _is_tuple_of(one, value)), arguments[0])
-        return None if value is None else _members(fitting, value, where)
+        choice = next((one for one in arguments if _is_tuple_of(one, value)), arguments[0])
+        return None if value is None else _members(choice, value, where)
     if origin is tuple:
         if isinstance(value, str | bool | float | int | Mapping) or not _is_tuple_of(kind, value):
             raise EmbodiedError(f"{where}={value!r}; expected {_values(arguments)}")
@@ -135,12 +155,37 @@ def _members(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, str | Path):
             raise EmbodiedError(f"{where}={value!r}; expected a path")
         return Path(value)
+    if kind is str and isinstance(value, Path):
+        return str(value)
     if not (isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str)):
         return value
     try:
         return kind(value)
     except ValueError:
         raise UnknownNameError(where, value, [str(member.value) for member in kind]) from None
+
+
+def _check(kind: Any, value: Any, where: str) -> None:
+    """Check that a value is whole, a text, a switch or a config where the annotation `kind` is.
+
+    Raises:
+        EmbodiedError: it is something else; says what is expected.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if value is None or any(one is type(value) or _is_tuple_of(one, value) for one in arguments):
+            return
+        _check(arguments[0], value, where)
+    elif origin is tuple:
+        kinds = itertools.repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
+        for one, inner in zip(kinds, value, strict=False):
+            _check(one, inner, where)
+    elif kind is int:
+        whole_number(where, value)
+    elif kind in (str, bool) and not isinstance(value, kind):
+        raise EmbodiedError(f"{where}={value!r}; expected {NAMES[kind]}")
+    elif dataclasses.is_dataclass(kind) and not dataclasses.is_dataclass(value):
+        raise EmbodiedError(f"{where}={value!r}; expected the settings {getattr(kind, '__name__', kind)}")
 
 
 def _is_tuple_of(kind: Any, value: Any) -> bool:

@@ -13,6 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from embodied.storage import trust
+
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 VERSION = "0.2.0"
@@ -75,9 +77,11 @@ def read_json(path: Path) -> Any:
         ValueError: it is not JSON, or nested too deeply.
     """
     try:
-        return json.loads(read_file(path))
+        document = json.loads(read_file(path))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    trust.named(document)
+    return document
 
 
 def sync_folder(folder: Path) -> None:
@@ -89,6 +93,12 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the disk holds a file that something else wrote."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -193,6 +203,7 @@ def unseal(data: bytes, format_version: int, kind: str) -> dict[str, Any]:
             f"written in {kind} format {document['format']!r} by embodied {document.get('embodied', 'unknown')}; "
             f"this is embodied {embodied_version()}, which reads format {format_version}"
         )
+    trust.named(document)
     expected = document.pop("sha256", None)
     found = _digest(document)
     if found != expected:

@@ -25,7 +25,7 @@ from typing import Any, Self
 import torch
 
 from embodied.errors import CheckpointError, RunError, listing, reason
-from embodied.storage import checkpoints, task_names
+from embodied.storage import checkpoints, task_names, trust
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.files import (
     dumps,
@@ -56,7 +56,7 @@ class Run:
 
     def __init__(self, path: Path, document: Mapping[str, Any], step: int | None = None) -> None:
         self.path: Path = path
-        self.task: str = task_names.found_in(path, document["task"])
+        self.task: str = trust.found_in(path, document["task"])
         self.config: dict[str, Any] = document["config"]
         self.created: str = document["created"]  # UTC, ISO 8601 with microseconds: sorts by time.
         self.step: int | None = step  # The checkpoint that `Run.open` was pointed at, if it was.
@@ -253,7 +253,12 @@ class Run:
 
         Later lines of `metrics.jsonl` are dropped, later TensorBoard events hidden, and later checkpoints renamed,
         so that the continued run can log and save those steps again. The result goes: another will follow.
+
+        Raises:
+            RunError: it has links, as of `check_links`.
+            CheckpointError: as of `load`.
         """
+        check_links(self.path)
         checkpoint = self.load(step)
         (self.path / RESULT).unlink(missing_ok=True)
         checkpoints.set_aside(self.checkpoints, checkpoint.step)
@@ -265,10 +270,11 @@ class Run:
         """Keep other processes from training in this run, for as long as this one does not close it.
 
         Raises:
-            RunError: another process has claimed it.
+            RunError: another process has claimed it, or it has links, as of `check_links`.
         """
         if self._claimed is not None:
             return
+        check_links(self.path)
         try:
             self._claimed = locked(self.path / CONFIG)
         except BlockingIOError:
@@ -304,6 +310,18 @@ def check_free(path: Path) -> None:
             f"'{path}' is not empty (it holds {listing(held, 5)}); nothing was overwritten: choose another folder, or "
             "resume the run that is there"
         )
+
+
+def check_links(folder: Path) -> None:
+    """Check that a folder that is to be written to, or its checkpoints, have no links to files and folders elsewhere.
+
+    Raises:
+        RunError: there is one: what is written would change that file, what is pruned be removed there.
+    """
+    for place in (folder, folder / CHECKPOINTS, folder / SNAPSHOT):
+        if place.is_dir() and (links := sorted(path for path in place.iterdir() if path.is_symlink())):
+            link, target = links[0], os.readlink(links[0])
+            raise RunError(f"'{link}' is a link to '{target}', which a training would change; replace it by a copy")
 
 
 def _claim(path: Path) -> Path:

@@ -47,11 +47,3 @@ def run_folder(name: str) -> str:
     """Folder of a task's runs below `runs`: `family/name`, or `my_task/Reach`."""
     file = own_file(name)
     return name if file is None else "/".join(filter(None, (file.path.stem, file.member)))
-
-
-def found_in(run: Path, name: str) -> str:
-    """The name of a run's task: where its file is gone, that of the copy which the run keeps."""
-    file = own_file(name)
-    if file is None or file.path.exists() or not (run / file.path.name).is_file():
-        return name
-    return dataclasses.replace(file, path=run / file.path.name).name

@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     registry = join_content()
     settings, rest = cli.parse_known(Settings, words, "sweep")
-    entry = registry.find(cli.required_task(words, registry, "embodied.sweep"))
+    entry = registry.find(cli.required_task(words, registry, "sweep"))
     if not settings.vary:
         example = f"python -m embodied.sweep {entry.name} --vary ppo.learning-rate=1e-4..1e-2,log"
         raise EmbodiedError(f"what is to vary? {example}")

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from embodied.cli import Line
+from embodied.cli import COMPILING, Line
 from embodied.env.env import Env
 from embodied.env.vec_env import PolicyFunction
 from embodied.errors import EmbodiedError, reason
@@ -259,7 +259,7 @@ def record(
     with (
         Renderer(env, size, camera, debug_visualization, view) as renderer,
         VideoWriter(path, fps) as writer,
-        Line(f"filming {Path(path).name}", count) as line,
+        Line(f"filming {Path(path).name}", count, before="" if quiet else COMPILING) as line,
     ):
         obs = env.reset(seed)
         for number in range(count):

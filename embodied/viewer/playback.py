@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mujoco
@@ -142,11 +143,12 @@ class Playback:
         command, measured = self.command(index)
         step, said = self._step, ("length", "success_any", "diverged", "return")
         units, info = self.env.task.metric_units, {} if step is None else step.info
-        metrics = {name: (float(value[index]), units.get(name, "")) for name, value in info.items() if name not in said}
+        own = {name: float(value[index]) for name, value in info.items() if name not in said}
+        metrics = {name: (value, units.get(name, "")) for name, value in own.items() if not math.isnan(value)}
         return Readings(
             seconds=int(self.env.episode.steps[index]) * dt,
             limit=self.env.max_episode_steps * dt,
-            solved=step is not None and bool(step.success[index]),
+            success=step is not None and bool(step.success[index]),
             command=command,
             measured=measured,
             episode_return=float(self.env.episode.total[index]),

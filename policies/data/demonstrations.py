@@ -194,7 +194,7 @@ def load(
     shapes |= {name: spec.shape for name, spec in observed.items()}
     if missing := sorted(set(shapes) - set(tensors)):
         raise EmbodiedError(f"demonstrations '{path}' lack {listing(missing)}; they have {listing(sorted(tensors))}")
-    count = len(tensors["reward"])
+    count = tensors["reward"].numel()
     wrong = [f"{name} is {tuple(tensors[name].shape)}, expected {(count, *shape)}"
              for name, shape in shapes.items() if tuple(tensors[name].shape) != (count, *shape)]  # fmt: skip
     wrong += [complaint for name in shapes if (complaint := _complaint(name, tensors[name]))]

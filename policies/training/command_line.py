@@ -15,7 +15,7 @@ from embodied import cli
 from embodied.env.options import NoConfig
 from embodied.env.registry import Suite, TaskEntry
 from embodied.errors import EmbodiedError, closest, listing, reason
-from embodied.storage import task_names
+from embodied.storage import trust
 from embodied.storage.configs import UNSAVED, from_json, override, places, to_json
 from embodied.storage.files import read_file, read_json
 from policies.registry import DEFAULT
@@ -112,6 +112,7 @@ def read(path: Path) -> ConfigFile:
         document = tomllib.loads(read_file(path).decode()) if path.suffix == TOML else read_json(path)
     except (OSError, ValueError) as error:
         raise EmbodiedError(f"--config-file {path} cannot be read: {reason(error)}") from error
+    trust.named(document)
     if not isinstance(document, Mapping):
         raise EmbodiedError(f"--config-file {path}: expected an object of settings, such as a run's config.json")
     of_run = "format" in document and isinstance(document.get("config"), Mapping)
@@ -122,7 +123,7 @@ def read(path: Path) -> ConfigFile:
         values.pop("name", None)  # which is that run's own
     if task is not None and not isinstance(task, str):
         raise EmbodiedError(f"--config-file {path}: its task is {task!r}; expected a name")
-    return ConfigFile(path, None if task is None else task_names.found_in(path.parent, task), values)
+    return ConfigFile(path, None if task is None else trust.found_in(path.parent, task), values)
 
 
 def _over(default: Any, value: Any) -> Any:

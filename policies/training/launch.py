@@ -12,9 +12,9 @@ from embodied import cli
 from embodied.core.episode import SEEDS
 from embodied.env.options import Trials
 from embodied.env.registry import Suite, join_content
-from embodied.errors import EmbodiedError, listing, whole_number
-from embodied.storage import task_names
-from embodied.storage.configs import override, places, run_document
+from embodied.errors import OWN_FILES, EmbodiedError, listing, whole_number
+from embodied.storage import task_names, trust
+from embodied.storage.configs import fitting, override, places, run_document
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.wandb_logger import WandbLogger, WandbMode, require_wandb
 from policies.imitation.dagger_config import DaggerConfig
@@ -81,7 +81,8 @@ def train_policy(
     Raises:
         EmbodiedError: an unknown task, algorithm or setting, a value that is refused, or a folder that is not free.
     """
-    file = None if config_file is None else command_line.read(Path(config_file))
+    trust.typed([str(task)])
+    file = None if config_file is None else command_line.read(fitting(Path, config_file, "config_file"))
     entry = join_content().find(task)
     defaults = default_settings(entry, algorithm or DEFAULT) if file is None else file.settings(entry, algorithm)
     if settings.get("start_from") is not None:
@@ -208,6 +209,8 @@ def _session(
 ) -> TaskSession:
     if run is not None and settings.wandb is not WandbMode.OFF:
         run.add_logger(WandbLogger(run, settings.wandb))
+    if run is not None:
+        trust.trained_with(OWN_FILES)
     return TaskSession(settings, env, run, command or cli.command_line("embodied.train"), stop_early)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -25,9 +26,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from embodied.core.hooks import place_of, shown
 from embodied.core.task import has_expert
 from embodied.core.task_file import import_file
 from embodied.env.env import Env
+from embodied.env.factory import make
 from embodied.env.options import EnvOptions, typed, with_options
 from embodied.env.registry import Suite, TaskEncoding, join_content
 from embodied.env.step import array_from_tensor, tensor_from_array
@@ -244,7 +247,7 @@ def policy_for_env(
         code = spoken(_said(suite, env, instruction, wrong=wrong_instruction, held_out=held_out_instruction))
     elif env.name in identities:
         code = one_hot(identities.index(env.name), len(identities))
-    _check_fit(policy, env, what, checkpoint.meta.get("task"), 0 if code is None else code.shape[1])
+    _check_fit(policy, env, what, checkpoint.meta, 0 if code is None else code.shape[1])
     acting = policy.acting_in(by_trials(env))
     return acting if code is None else told_its_task(acting, code)
 
@@ -304,9 +307,9 @@ def told_its_task(policy: Any, codes: Tensor) -> PolicyFunction:
     return act
 
 
-def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: int) -> None:
+def _check_fit(policy: Any, env: Env, what: str, meta: Mapping[str, Any], identity: int) -> None:
     """Compare the sizes of a policy with those of an environment, to which `identity` numbers are added."""
-    task = env.name
+    task, trained_on = env.name, meta.get("task")
     sizes = {group: size + identity for group, size in vector_sizes(env.observation_spec).items()}
     origin = f"; it was trained on '{trained_on}'" if trained_on else ""
     if policy.group not in sizes:
@@ -316,11 +319,31 @@ def _check_fit(policy: Any, env: Env, what: str, trained_on: object, identity: i
     if not policy.fits(sizes[policy.group], env.action_size):
         raise EmbodiedError(
             f"{what} does not fit '{task}': it reads {policy.observation_size} numbers and gives "
-            f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}{origin}"
+            f"{policy.action_size} actions, the task observes {sizes[policy.group]} and takes {env.action_size}"
+            f"{_other_terms(policy, env, meta)}{origin}"
         )
     team, agents = getattr(policy, "team_size", 1), env.agents or 1
     if team not in (1, agents):
         raise EmbodiedError(f"{what} does not fit '{task}': it acts for {team} agents, the task has {agents}{origin}")
+
+
+def _other_terms(policy: Any, env: Env | JoinedEnv, meta: Mapping[str, Any]) -> str:
+    """Observed terms that are not those of the task that a policy was trained on, where that can be made here."""
+    if not isinstance(env, Env) or meta.get("task", "") not in join_content():  # of a file, or a suite
+        return ""
+    try:
+        trained = make(meta["task"], **meta.get("needs", {}), device="cpu").observation_terms.get(policy.group, {})
+    except EmbodiedError:
+        return ""
+    theirs, ours = (
+        {name: math.prod(shape) for name, shape in terms.items()}
+        for terms in (trained, env.observation_terms[policy.group])
+    )
+    if sum(theirs.values()) != policy.observation_size:  # of another version
+        return ""
+    differ = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    listed = [f"{name} {theirs.get(name, 'none')}, here {ours.get(name, 'none')}" for name in differ]
+    return f" ({'; '.join(listed)})" if listed else ""
 
 
 def shipped_path(task: str) -> Path:
@@ -378,12 +401,34 @@ def _own(file: OwnFile, env: Env | JoinedEnv) -> PolicyFunction:
     if file.member not in known:
         raise UnknownNameError(f"policy in {file.path.name}", file.member, known)
     found: Callable[..., Any] = known[file.member]
-    policy = cast("type[Any]", found)(env) if inspect.isclass(known[file.member]) else found
+    what = f"{place_of(found)}{file.member}"
+    policy = _called(what, found, env) if inspect.isclass(found) else found
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
-        return torch.as_tensor(policy(obs), device=env.device)
+        given = _called(what, policy, obs)
+        try:
+            action = torch.as_tensor(given, device=env.device)
+        except (TypeError, ValueError, RuntimeError):
+            action = None
+        if action is None or action.dim() < 2 or action.shape[-1] != env.action_size:
+            raise EmbodiedError(f"{what} returned {shown(given)}; expected actions (N, {env.action_size})")
+        return action
 
     return act
+
+
+def _called(what: str, function: Callable[..., Any], argument: Any) -> Any:
+    """What a user's function makes of one argument.
+
+    Raises:
+        EmbodiedError: it does not take one.
+    """
+    try:
+        return function(argument)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        raise EmbodiedError(f"{what} cannot be called with one argument: {error}") from None
 
 
 def _suite_expert(env: JoinedEnv) -> PolicyFunction:

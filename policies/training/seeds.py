@@ -17,7 +17,7 @@ from embodied.runs.tables import seeds_table
 from embodied.storage import checkpoints, task_names
 from embodied.storage.configs import run_document
 from embodied.storage.files import jsonable, write_atomic
-from embodied.storage.runs import CONFIG, RUNS, Run
+from embodied.storage.runs import CONFIG, RUNS, Run, check_links
 from policies.networks.optim import distributed
 from policies.training import launch
 from policies.training.settings import Settings
@@ -40,6 +40,7 @@ def train_seeds(settings: Settings[Any, Any], command: str) -> int:
     if distributed.processes() > 1:
         raise EmbodiedError("--seeds is for one process; with torchrun, train each --seed by a command of its own")
     folder, runs = folder_of(settings), []
+    check_links(folder)
     for number, seed in enumerate(settings.seeds, 1):
         cli.say(f"seed {seed}, {number} of {len(settings.seeds)}")
         one = dataclasses.replace(settings, seed=seed, seeds=(), out=folder / f"seed-{seed}", json=None)

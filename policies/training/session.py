@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from embodied import cli
-from embodied.cli.interrupts import Interrupts
+from embodied.cli.interrupts import Interrupts, held
 from embodied.storage.checkpoints import Checkpoint, flatten, prune, unflatten
 from embodied.storage.runs import Run
 
@@ -57,13 +57,14 @@ class Session(ABC):
         return unflatten(checkpoint.tensors)["trainer"]
 
     def save(self) -> None:
-        """Write a checkpoint, unless this step has one, and remove old ones."""
+        """Write a checkpoint, unless this step has one or is half done, and remove old ones."""
         self._saved_at = time.monotonic()
-        if self.run is None or self.steps == self._saved_step:
+        if self.run is None or self.interrupts.cut_off or self.steps == self._saved_step:
             return
-        meta, tree = self.contents()
-        self.run.save(self.steps, flatten(tree), meta)
-        prune(self.run.checkpoints, keep=KEPT)
+        with held():
+            meta, tree = self.contents()
+            self.run.save(self.steps, flatten(tree), meta)
+            prune(self.run.checkpoints, keep=KEPT)
         self._saved_step = self.steps
 
     def save_when_due(self) -> None:
@@ -72,9 +73,18 @@ class Session(ABC):
             self.save()
 
     def say_stopped(self) -> None:
-        """Print which signal stopped the training, where, and how to go on."""
+        """Print which signal stopped the training, where, and how to go on.
+
+        Raises:
+            KeyboardInterrupt: it did so before anything was saved.
+        """
         assert self.run is not None
+        if self.interrupts.cut_off and self._saved_step is None:
+            raise KeyboardInterrupt
+        where = f"at {self.progress} and saved; go on with"
+        if self.interrupts.cut_off:
+            where = f"after {self.progress}, within the next; go on from what was saved at {self._saved_step:,} with"
         cli.say(
-            f"stopped by {self.interrupts.signal} at {self.progress} and saved; go on with",
+            f"stopped by {self.interrupts.signal} {where}",
             f"  python -m {self.command} --resume {self.run.path}",
         )

@@ -20,7 +20,7 @@ from embodied.errors import CheckpointError, EmbodiedError, RunError, listing
 from embodied.storage import task_names
 from embodied.storage.configs import run_document
 from embodied.storage.files import jsonable, locked
-from embodied.storage.runs import RUNS, Run
+from embodied.storage.runs import RUNS, Run, check_links
 from policies.training import launch
 from policies.training.seeds import train_one, trained_already
 from policies.training.settings import Settings
@@ -117,6 +117,7 @@ class Sweep:
         digest = hashlib.sha256(told.encode()).hexdigest()[:8]
         self.folder = RUNS / task_names.run_folder(entry.name) / (name or f"sweep-{digest}")
         self.folder.mkdir(parents=True, exist_ok=True)
+        check_links(self.folder)
         self.study = self._opened(digest)
 
     def _opened(self, digest: str) -> Any:
@@ -133,8 +134,6 @@ class Sweep:
             study.set_user_attr("digest", digest)
         elif held != digest:
             raise RunError(f"the sweep in {self.folder} varies other flags or trains otherwise; give this one a --name")
-        # What comes next depends on how much is known, so that a sweep that goes on does not draw the same again.
-        study.sampler = optuna.samplers.TPESampler(seed=self.goal.sampler_seed + len(study.trials))
         return study
 
     def run(self, trials: int) -> bool:
@@ -157,6 +156,8 @@ class Sweep:
         self._take_up()
         failed = 0
         while (done := len(self._in("COMPLETE", "PRUNED"))) < trials:
+            # A draw depends on those before it alone, so that a sweep that was cut off draws what one process does.
+            self.study.sampler = self._optuna.samplers.TPESampler(seed=self.goal.sampler_seed + len(self._runs))
             trial = self.study.ask()
             settings = self._settings(trial)
             cli.say(f"trial {done + 1} of {trials}  {' '.join(self.flags(trial))}")
@@ -177,15 +178,21 @@ class Sweep:
 
     def _take_up(self) -> None:
         """Let trials that were cut off come first, with the same flags in the same runs."""
+        waiting = [trial.user_attrs.get("run") for trial in self._in("WAITING")]
         for trial in self._in("RUNNING"):
+            if (run := trial.user_attrs.get("run")) not in (None, *waiting):
+                self.study.enqueue_trial(trial.params, user_attrs={"run": run})
             self.study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
-            if "run" in trial.user_attrs:
-                self.study.enqueue_trial(trial.params, user_attrs={"run": trial.user_attrs["run"]})
+
+    @property
+    def _runs(self) -> set[str]:
+        """Names of the trials' folders."""
+        return {trial.user_attrs["run"] for trial in self.study.get_trials() if "run" in trial.user_attrs}
 
     def _settings(self, trial: Any) -> Settings[Any, Any]:
         for one in self.varied:
             one.drawn(trial)
-        folder = trial.user_attrs.get("run", f"trial-{trial.number:03d}")
+        folder = trial.user_attrs.get("run", f"trial-{len(self._runs):03d}")
         trial.set_user_attr("run", folder)
         settings = launch.parse(self.entry, [*self.words, *self.flags(trial)])
         return dataclasses.replace(settings, out=self.folder / folder)

@@ -109,7 +109,11 @@ class TaskSession(Session):
         learning_env = self._learning_env()
         adviser = self._adviser(learning_env)  # what is refused is refused before anything is announced or compiled
         self._announce(resume)
-        with self.interrupts, cli.Line(self.label, settings.steps) as line, contextlib.ExitStack() as stack:
+        with (
+            self.interrupts,
+            cli.Line(self.label, settings.steps, before=cli.COMPILING) as line,
+            contextlib.ExitStack() as stack,
+        ):
             self._line = line
             if self.watcher is not None:
                 stack.callback(self.watcher.close)
@@ -125,6 +129,8 @@ class TaskSession(Session):
                 on_iteration=self._on_iteration,
                 should_stop=lambda: self.stopped or self.halted,
             )
+        if self.interrupts.cut_off and not self.learned:
+            raise KeyboardInterrupt
         if self.run is None:
             return
         seconds = time.monotonic() - self._started
@@ -175,7 +181,7 @@ class TaskSession(Session):
             goes_on = "" if resume is None else f", from step {resume.step:,}"
             cli.say(
                 f"{self.settings.algorithm}: {self.label} on {self.env.engine_name}, {self.env.num_envs:,} "
-                f"environments, {self.env.device}{goes_on} -> {self.run.path}\ncompiling ..."
+                f"environments, {self.env.device}{goes_on} -> {self.run.path}"
             )
 
     def _on_iteration(self, trainer: Trainer, metrics: dict[str, float]) -> None:
@@ -227,7 +233,7 @@ class TaskSession(Session):
         usual = dataclasses.replace(settings, wrappers=settings.wrappers.of_policy, config=config)
         env = cast("Env", build_env(usual, min(episodes, 256), settings.seed + EVALUATION_SEED))
         rule, scored = self._rule(env, policy)
-        with cli.Line("evaluating", episodes) as line:
+        with cli.Line("evaluating", episodes, before=cli.COMPILING) as line:
             outcome = evaluate(
                 env, rule, episodes, scored=scored, on_step=lambda done, _: line.update(done, f"{done} episodes")
             )

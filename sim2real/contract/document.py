@@ -17,6 +17,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from embodied.storage import trust
 from embodied.storage.configs import from_json, to_json
 from sim2real.contract import contract as contracts
 from sim2real.contract import planner as planners
@@ -55,6 +56,7 @@ def read_text(data: bytes) -> Contract:
         EmbodiedError: a field is unknown, or the contract contradicts itself.
     """
     document = json.loads(data, parse_constant=_no_constant)
+    trust.named(document)
     if isinstance(document, dict) and document.get("format") != FORMAT:
         raise ValueError(f"format {document.get('format')!r}; this version reads {FORMAT}: export it again")
     for rows, field in _unbounded(document):

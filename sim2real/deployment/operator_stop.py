@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -9,6 +10,8 @@ import stat
 import sys
 from types import FrameType
 from typing import Any, TextIO
+
+from embodied.cli.interrupts import unheard
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """Ctrl-C, `kill`, and a terminal that is closed."""
@@ -26,9 +29,11 @@ class OperatorStop:
         self.reason = ""
         self._stream = sys.stdin if stream is None else stream
         self._former: dict[int, Any] = {}
+        self._unheard = contextlib.ExitStack()
         self._watched = _descriptor(self._stream)
 
     def __enter__(self) -> OperatorStop:
+        self._unheard.enter_context(unheard())  # what stops a robot is not itself ended after some seconds
         for name in SIGNALS:
             if number := getattr(signal, name, None):
                 self._former[number] = signal.signal(number, self._signalled)
@@ -38,6 +43,7 @@ class OperatorStop:
         for number, handler in self._former.items():
             signal.signal(number, handler)
         self._former.clear()
+        self._unheard.close()
 
     def __call__(self) -> str:
         """Reason of the operator's stop; empty while there is none."""

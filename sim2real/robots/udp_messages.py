@@ -10,6 +10,8 @@ import dataclasses
 import enum
 import hashlib
 import hmac
+import os
+import stat
 import struct
 import zlib
 from pathlib import Path
@@ -126,18 +128,21 @@ def read_key(path: Path | None) -> bytes | None:
     """The key that host and bridge share; None for no file.
 
     Raises:
-        EmbodiedError: the file cannot be read, or is shorter than 16 bytes.
+        EmbodiedError: the file cannot be read, is shorter than 16 bytes, or is this user's and open to others.
     """
     if path is None:
         return None
     try:
-        key = read_file(path)
+        key, status = read_file(path), path.stat()
     except OSError as error:
         raise EmbodiedError(f"cannot read the key '{path}': {reason(error)}") from None
     if len(key) < KEY_SIZE:
         raise EmbodiedError(
             f"the key '{path}' has {len(key)} bytes; expected at least {KEY_SIZE}: head -c 32 /dev/urandom > {path}"
         )
+    if os.name == "posix" and status.st_uid == os.geteuid() and status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        mode = stat.S_IMODE(status.st_mode)
+        raise EmbodiedError(f"the key '{path}' is open to others (mode {mode:04o}); chmod 600 {path}")
     return key
 
 

@@ -40,7 +40,8 @@ ANY_ROBOT = (
     ("reach", "reach:Reach", "walks to points on the ground", "VELOCITY", "go1-joystick-flat"),
     ("reach-biped", "reach:BipedReach", "walks on two feet to points on the ground", "G1_JOYSTICK", "g1-joystick-flat"),
 )
-"""Name below `locomotion/`, class, what the robot does, training defaults, and the task of ours that it is alike."""
+"""Name below `locomotion/` (`-biped`: for two feet), class, what the robot does, training defaults, and the task of
+ours that it is alike."""
 VARIANTS = {
     **{f"go2-{name}": f"locomotion/go1-{name}" for name, *_ in QUADRUPED_TASKS},
     "go1-footstand": "locomotion/go1-handstand",
@@ -92,6 +93,7 @@ def register(registry: Registry) -> None:
                 engines=FLAT_ENGINES if name == "velocity" else ENGINES,
                 training=f"tasks.locomotion.training:{training}",
                 variant_of=f"locomotion/{variant_of}",
+                robots=("biped",) if name.endswith("-biped") else ("quadruped",),
             )
         )
     register_robot(registry, "g1", "Unitree G1", G1_TASKS)

@@ -52,6 +52,7 @@ class HumanoidWeights(Weights):
     pose: float = 0.5
     fall: float = -250.0
     stand_still: float = -0.2
+    feet_up: float = 0.0
     torques: float = -5e-5
     energy: float = -2e-4
     action_rate: float = -0.01

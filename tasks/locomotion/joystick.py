@@ -20,7 +20,9 @@ from embodied.core.world import Control, Outcome, ResetState, World
 from embodied.math.rewards import gaussian_kernel, squared_norm
 from embodied.math.rotations import quat_from_yaw, quat_rotate
 from embodied.math.symmetry import PLANAR, PLANAR_COMMAND, PSEUDOVECTOR, VECTOR, Reflection, unchanged
+from embodied.parts import standing
 from embodied.parts.pushes import Push, Pushes
+from embodied.parts.standing import Standing
 from embodied.robot.prepared.roles import Role
 from embodied.storage.bounds import POSITIVE
 from tasks.locomotion.ground import Flat, Rough, Terrain
@@ -38,6 +40,8 @@ class CommandConfig:
     """Probability that each component is not zero."""
     interval: float = 5.0
     """s, mean time between commands (exponentially distributed)."""
+    standing: float = 0.1
+    """Probability that an episode's command is zero from beginning to end."""
 
 
 def draw_command(config: CommandConfig, uniform: Array) -> Array:
@@ -76,6 +80,10 @@ class Weights:
     """Once, when the robot falls: per second, so one control step of it."""
     stand_still: float = -0.5
     """Distance of the joints from home without a command, rad."""
+    creep: float = -1.0
+    """Speed of the trunk along the ground, m/s, and of turning, rad/s, without a command."""
+    feet_up: float = -1.0
+    """Fraction of the feet off the ground without a command."""
     torques: float = -2e-4
     """Norm plus sum of the torques, N m."""
     energy: float = -5e-4
@@ -112,8 +120,10 @@ class JoystickConfig(LeggedConfig):
 TRACKED = 0.2  # m/s, mean planar velocity error below which an episode without a fall counts as solved
 FALLEN = 0.34  # cos 70 degrees: the trunk's z axis leans further than a quadruped recovers from while walking
 VELOCITY = "forward m/s, left m/s and turn left rad/s, in the robot's frame"
+STANDS = 2  # with which the start's random key is folded, beside its two halves: whether the episode is one of standing
 SWING = 0.36  # of the height: how high a moving foot of another robot than Go1 should be
-MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground
+MASTERED = 0.3  # m/s, mean planar velocity error below which a robot moves on to harder ground ...
+WALKED = 0.5  # ... if it is also below this share of the mean speed commanded, which is the error of standing still
 
 SCAN = np.stack(np.meshgrid(np.linspace(-0.6, 0.6, 7), [-0.25, 0.0, 0.25], indexing="ij"), -1).reshape(-1, 2)
 """(21, 2) m, forward and sideways: points where the critic sees the height of rough ground."""
@@ -147,6 +157,10 @@ class TaskState:
     """() control steps so far."""
     mean_error: Array
     """() m/s, mean planar velocity error so far."""
+    standing: Standing
+    """What the robot has crept without a command."""
+    mean_command: Array
+    """() m/s, mean planar speed commanded so far: the error of a robot that stands still."""
 
 
 class Joystick(LeggedTask[TaskState]):
@@ -156,8 +170,8 @@ class Joystick(LeggedTask[TaskState]):
     an episode of 20 s without a fall, with the planar velocity on average within 0.2 m/s of the command. Failure: the
     trunk leans more than 70 degrees or drops to a third of its height above the ground.
 
-    On rough ground a robot that lived through its episode and tracked well begins the next one on harder ground, one
-    that fell on easier; from the hardest level it goes on at any.
+    On rough ground a robot that lived through its episode, and tracked well where it was commanded to walk, begins the
+    next one on harder ground, one that fell on easier; from the hardest level it goes on at any.
 
     Action: offset of the joints' targets from the home pose.
 
@@ -243,7 +257,8 @@ class Joystick(LeggedTask[TaskState]):
         """As `reset`, but on harder ground after a good episode and on easier ground after a fall."""
         draw, level = jax.random.split(key)
         lived = state.steps >= self.timing.max_steps
-        rise = jnp.where(lived, (state.mean_error < MASTERED).astype(jnp.int32), -1)
+        mastered = state.mean_error < jnp.minimum(MASTERED, WALKED * state.mean_command)
+        rise = jnp.where(lived, mastered.astype(jnp.int32), -1)
         anywhere = jax.random.randint(level, (), 0, self.ground.levels)
         following = jnp.maximum(state.level + rise, 0)
         return self._start(draw, jnp.where(following < self.ground.levels, following, anywhere))
@@ -260,8 +275,9 @@ class Joystick(LeggedTask[TaskState]):
         base = jnp.concatenate([xy, height[None], quat_from_yaw(2 * jnp.pi * heading[0])])
         qpos, qvel = self.state_at(base, jnp.asarray(self.layout.home) * (0.8 + 0.4 * pose), speed - 0.5)
         bias, late = self.episode_constants(bias, latency[0])
+        stands = jax.random.bernoulli(jax.random.fold_in(key, STANDS), self.config.command.standing)
         state = TaskState(
-            command=draw_command(self.velocities, command),
+            command=jnp.where(stands, 0.0, draw_command(self.velocities, command)),
             push=self.config.push.drawn(self.mass, push, self.varied),
             encoder_bias=bias,
             latency=late,
@@ -272,6 +288,8 @@ class Joystick(LeggedTask[TaskState]):
             landing=jnp.zeros(feet),
             steps=jnp.zeros(()),
             mean_error=jnp.zeros(()),
+            standing=standing.started(stands, standing.pose_of(base[:3], base[3:])),
+            mean_command=jnp.zeros(()),
         )
         return ResetState(qpos, qvel, state, randomization.draw(self.model, self.terms, fields))
 
@@ -298,15 +316,18 @@ class Joystick(LeggedTask[TaskState]):
         in_air = state.air_time + dt
         steps = state.steps + 1
         # The command of this step, not the one that may replace it below.
-        error = self._velocity_error(world, state)
+        error, speed = self._velocity_error(world, state), jnp.linalg.norm(state.command[:2])
+        pose = standing.pose_of(world["position"], world["orientation"])
         return dataclasses.replace(
             state,
-            command=renew_command(self.velocities, state.command, dt, commands),
+            command=jnp.where(state.standing.asked, 0.0, renew_command(self.velocities, state.command, dt, commands)),
             push=self.config.push.advanced(state.push, self.mass, dt, pushes, self.varied),
             air_time=jnp.where(touching, 0.0, in_air),
             landing=jnp.where(touching & (state.air_time > 0), in_air, 0.0),
             steps=steps,
             mean_error=state.mean_error + (error - state.mean_error) / steps,
+            standing=standing.advanced(state.standing, pose, state.push.active, steps, dt),
+            mean_command=state.mean_command + (speed - state.mean_command) / steps,
         )
 
     def observe(self, world: World, state: TaskState, key: Array) -> Observation:
@@ -361,6 +382,8 @@ class Joystick(LeggedTask[TaskState]):
             "joint_limits": self.beyond_limits(world),
             "fall": self._fallen(world).astype(jnp.float32),
             "stand_still": jnp.sum(jnp.abs(offset)) * ~moving,
+            "feet_up": jnp.mean(~touching) * ~moving,
+            "creep": (jnp.sum(jnp.abs(linvel[:2])) + jnp.abs(gyro[2])) * ~moving,
             **self.effort(world, state.action_change),
             "foot_clearance": jnp.sum(jnp.abs(clearance) * foot_speed2**0.25) * moving,
             "foot_slip": jnp.sum(foot_speed2 * touching) * moving,
@@ -372,13 +395,17 @@ class Joystick(LeggedTask[TaskState]):
         fallen = self._fallen(world)
         return Outcome(success=~fallen & (state.mean_error < TRACKED), failure=fallen)
 
-    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s"}
+    metric_units: Mapping[str, str] = {"velocity_error": "m/s", "yaw_error": "rad/s", **standing.UNITS}
 
     def metrics(self, world: World, state: TaskState) -> Mapping[str, Array]:
-        """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on."""
+        """Mean planar velocity error m/s, mean turning error rad/s; on rough ground the level the episode began on.
+
+        Of the episodes that ask for nothing but standing also how far the robot creeps.
+        """
         errors = {
             "velocity_error": self._velocity_error(world, state),
             "yaw_error": jnp.abs(state.command[2] - world["gyro"][2]),
+            **standing.metrics(state.standing),
         }
         return {**errors, "level": state.level.astype(jnp.float32)} if self.ground.levels > 1 else errors
 

@@ -80,7 +80,9 @@ class Guided(Joystick):
         target = self._draw_target(start.qpos[self.layout.root_qpos : self.layout.root_qpos + 2], drawn)
         state = ReachState(**fields, target=target, reached=jnp.zeros(()))
         base = start.qpos[self.layout.root_qpos : self.layout.root_qpos + 7]
-        state = dataclasses.replace(state, command=self._guide(base[:3], base[3:], state.target))
+        stands = dataclasses.replace(state.standing, asked=jnp.zeros((), bool))
+        command = self._guide(base[:3], base[3:], state.target)
+        state = dataclasses.replace(state, command=command, standing=stands)
         return dataclasses.replace(start, task_state=state)
 
     def _draw_target(self, origin: Array, key: Array) -> Array:

@@ -120,6 +120,7 @@ def register(registry: Registry) -> None:
                     engines=OWN_ENGINES.get(name, ENGINES),
                     training=f"tasks.manipulation.training:{training}",
                     variant_of=f"manipulation/{variant_of[0]}" if variant_of else None,
+                    robots=("arm",) if name == "track-pose" else ("gripper",),
                 )
             )
     benchmarks.register(registry)

@@ -83,7 +83,7 @@ class Variation:
     gravity_compensation: tuple[float, float] = (0.95, 1.05)
     """Share of the weight that the arm's controller believes in."""
     joint_friction: tuple[float, float] = (0.5, 1.5)
-    """Factor on each joint's friction torque, where the model has some."""
+    """Factor on each joint's friction torque."""
     armature: tuple[float, float] = (0.8, 1.2)
     """Factor on each motor's reflected inertia."""
     motor_strength: tuple[float, float] = (0.8, 1.2)
@@ -356,7 +356,9 @@ class TrackPose(Task[TaskState]):
                 "goal": "x, y and z m of where the tip shall be, in the frame of the robot's base",
                 "goal_turn": "the tip's rotation matrix there, row by row, in the same frame",
             },
-            ranges=tuple(CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans),
+            ranges=tuple(
+                CommandRange(axis, "m", start, end, "goal", (i,)) for i, (axis, start, end) in spans if start < end
+            ),  # an arm in a plane has two
             measured=lambda world, state: self.tip(world)[0],
         )
 

@@ -20,6 +20,8 @@ ALONE = {
     "landing": ("single.landing:Landing", "LANDING", "A drone comes down on a pad through the air's cushion."),
     "gate-race": ("single.gate_race:GateRace", "GATE_RACE", "A drone races through a course of gates."),
 }
+OF_ANY_ROBOT = ("hover", "trajectory")
+"""Tasks that take a multirotor from a file."""
 TEAMS = {
     "formation": ("multi.formation:Formation", "WAYPOINTS", "Drones take their slots in a formation that travels."),
     "leader-follower": (
@@ -54,5 +56,6 @@ def register(registry: Registry) -> None:
                     summary=summary,
                     engines=ENGINES,
                     training=f"tasks.swarm.{module}:{training}",
+                    robots=("multirotor",) if name in OF_ANY_ROBOT else (),
                 )
             )

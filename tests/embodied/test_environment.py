@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embodied import LIBRARIES, library
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.errors import EmbodiedError, EngineError, RunError
 from embodied.evaluation.learning_curves import Across, draw
@@ -24,10 +25,14 @@ pytestmark = pytest.mark.timeout(120)
 ZERO = ("swarm/hover", "--policy=zero", "--episodes=4")
 
 
-def test_a_strange_graphics_backend_is_ignored_with_a_line() -> None:
-    done = interpreted("-m", "embodied.storage.files", MUJOCO_GL="foo")  # the package, and next to nothing else
+IMPORTS = "import embodied, mujoco"  # and next to nothing else
+
+
+@pytest.mark.parametrize("asked", ["foo", "osmesa", "egl"])
+def test_a_graphics_backend_that_is_not_there_is_ignored_with_a_line(asked: str) -> None:
+    done = interpreted("-c", IMPORTS, MUJOCO_GL=asked, PYOPENGL_PLATFORM="glx")
     assert done.returncode == 0
-    assert "MUJOCO_GL=foo is ignored" in done.stderr
+    assert (f"MUJOCO_GL={asked} is ignored" in done.stderr) == (library(*LIBRARIES.get(asked, ())) is None)
     assert "Traceback" not in done.stderr
 
 

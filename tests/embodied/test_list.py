@@ -23,9 +23,10 @@ def test_a_pipe_gets_a_line_for_each_task(capsys):
 
 
 def narrow(*words: str) -> list[str]:
-    """The lines of a list on a terminal, none of which is too wide."""
-    lines = plain(run(listing.main, *words).out).splitlines()
-    assert max(map(len, lines)) <= 80
+    """The lines of a list on a terminal, none of which is too wide; neither is one of the notes beside it."""
+    said = run(listing.main, *words)
+    lines, notes = (plain(text).splitlines() for text in (said.out, said.err))
+    assert max(map(len, lines + notes)) <= 80
     return lines
 
 
@@ -35,6 +36,13 @@ def test_a_terminal_gets_tasks_without_variants_in_80_columns(terminal):
         name for name in registry if registry[name].variant_of is None and not registry[name].experimental
     ]
     assert listed(narrow("--all")) == list(registry)
+
+
+@pytest.mark.parametrize(
+    "words", [["--suites"], ["--learners"], ["--engines"], ["--robots"], ["mt10"], ["go1"], ["swarm/hover"]]
+)
+def test_every_listing_and_description_fits_80_columns(words, terminal):
+    narrow(*words)
 
 
 def listed(lines: list[str]) -> list[str]:

@@ -183,6 +183,13 @@ def test_every_command_has_short_help_and_all_help(name, monkeypatch):
     assert {flag for flag in named if flag not in shown["--help-all"]} == set()
 
 
+@pytest.mark.parametrize("name", ["evaluate", "play", "collect", "ladder"])
+def test_help_without_a_task_shows_the_options_of_none_and_says_how_to_see_them(name):
+    shown = run(program.main, name, "--help-all").out
+    assert not re.findall(r"^  --config\.", shown, re.MULTILINE)
+    assert f"{name} TASK --help-all shows them" in " ".join(shown.split())
+
+
 def tyros(kind: object, default: object) -> set[str]:
     """The flags in tyro's own help."""
     said = io.StringIO()

@@ -151,7 +151,7 @@ def test_a_robot_with_a_contract_is_exported_and_no_folder_of_this_machine_with_
     name = f"{folder}/mine.py:Mine"
     with Run.create(folder, name, {"num_envs": 1}, folder / "run") as made:
         made.save(STEP, shipped.tensors, {**shipped.meta, "task": name})
-    assert run(export.main, "run", "--out", "bundle").code == 0
+    assert run(export.main, "run", "--out", "bundle", "--trust").code == 0
     assert json.loads(Path("bundle/contract.json").read_text())["task"] == "mine.py:Mine"
     assert not any(str(folder).encode() in file.read_bytes() for file in Path("bundle").rglob("*") if file.is_file())
 

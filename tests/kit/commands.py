@@ -54,6 +54,11 @@ def refused(main: Main, *words: str) -> str:
     return run(main, *words).error
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """What a command wrote: path in the folder -> bytes."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands print as on a terminal of 80 columns."""
     monkeypatch.setenv("FORCE_COLOR", "1")

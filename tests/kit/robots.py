@@ -170,3 +170,22 @@ def biped(**changes: str) -> str:
 def bare(name: str) -> str:
     """The MJCF file of a robot of ours without its sensors, as others publish it."""
     return re.sub(r"<sensor>.*?</sensor>", "", robot_file(name).read_text(), flags=re.DOTALL)
+
+
+WALKER = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="ball"><freejoint/><geom size=".1"/></body>
+<body name="trunk" pos="0 0 1">{root}<geom type="box" size=".2 .1 .05"/>{legs}</body><camera name="c" target="ball"/>
+</worldbody><actuator>{motors}</actuator></mujoco>"""
+
+
+def walker(root: str) -> str:
+    """An MJCF of four legs, whose toes nothing drives, beside a ball."""
+    legs, motors = "", ""
+    for index, (x, y) in enumerate(((0.2, 0.1), (0.2, -0.1), (-0.2, 0.1), (-0.2, -0.1))):
+        legs += (
+            f'<body pos="{x} {y} 0"><joint name="hip{index}" axis="0 1 0" range="-90 90"/>'
+            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/><body pos="0 0 -.2">'
+            f'<joint name="knee{index}" axis="0 1 0" range="-120 -10"/>'
+            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/></body></body>'
+        )
+        motors += f'<position joint="hip{index}" kp="50"/><motor joint="knee{index}" ctrlrange="-9 9"/>'
+    return WALKER.format(root=root, legs=legs, motors=motors)

@@ -24,7 +24,7 @@ from jax import Array
 
 from embodied.core.facets import Language
 from embodied.core.hooks import TaskConfig, Timing
-from embodied.core.randomization import Term
+from embodied.core.randomization import Range, Term
 from embodied.core.task import Task
 from embodied.core.world import Outcome, ResetState
 

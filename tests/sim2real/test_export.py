@@ -30,14 +30,10 @@ from tests.kit.bundles import (
     small_policy,
     stored_run,
 )
-from tests.kit.commands import refused
+from tests.kit.commands import contents, refused
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-
-
-def listing(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 HOVER, WALK = "swarm/hover", "locomotion/go1-joystick-flat"
@@ -76,7 +72,7 @@ def test_the_same_policy_gives_the_same_bytes_and_how_they_were_verified_is_said
     shown = capsys.readouterr().out
     assert "ONNX\tverified with 32 golden steps" in shown
     assert shutil.which("gcc") is None or "C99\tlargest difference from the exporting machine" in shown
-    assert listing(tmp_path / "again") == listing(shipped_bundle(HOVER))
+    assert contents(tmp_path / "again") == contents(shipped_bundle(HOVER))
 
 
 def test_a_bundle_is_replaced_and_anything_else_is_left_alone(tmp_path):
@@ -93,14 +89,14 @@ def test_a_bundle_is_replaced_and_anything_else_is_left_alone(tmp_path):
     for place in (photographs, photographs / "holiday.jpg"):
         with pytest.raises(ExportError, match="exists and is no bundle; it is left alone"):
             export.check_place(place)
-    assert listing(photographs) == {"holiday.jpg": b"beach"}
+    assert contents(photographs) == {"holiday.jpg": b"beach"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "empty", "photographs"]
 
 
 @pytest.mark.parametrize("at", ["bundle.load", "exchange", "write_synced"])
 def test_a_failed_export_leaves_what_was_there(tmp_path, monkeypatch, at):
     folder = shutil.copytree(small_bundle(), tmp_path / "bundle")
-    before = listing(folder)
+    before = contents(folder)
 
     def fail(*_):
         raise OSError(28, "No space left on device")
@@ -110,7 +106,7 @@ def test_a_failed_export_leaves_what_was_there(tmp_path, monkeypatch, at):
     with pytest.raises(ExportError, match=r"cannot write '.*bundle': No space left on device"):
         small_export(folder, contract=small_contract("family/other"))
     monkeypatch.undo()
-    assert listing(folder) == before
+    assert contents(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
@@ -120,7 +116,7 @@ def test_a_name_that_cannot_be_given_leaves_the_old_bundle(tmp_path, monkeypatch
     (old / "file").write_text("kept")
     with pytest.raises(OSError, match="nowhere"):
         export.exchange(new, old)
-    assert listing(old) == {"file": b"kept"}
+    assert contents(old) == {"file": b"kept"}
 
 
 def test_a_run_is_exported_with_its_own_config(tmp_path):

@@ -320,6 +320,7 @@ def bridge_alone(tmp_path, key=None):
     """A bridge that is not served: `_take` is called by the test."""
     if key:
         (tmp_path / "key").write_bytes(key)
+        (tmp_path / "key").chmod(0o600)
     robot = FakeRobot()
     return Bridge(robot, robot.contract, BridgeOptions(port=0, key=tmp_path / "key" if key else None)), robot
 
@@ -384,12 +385,17 @@ def test_what_was_recorded_with_the_key_moves_nothing_later(tmp_path):
     assert again.refused == 1
 
 
-def test_a_deployment_with_a_key_which_is_not_short(tmp_path):
+def test_a_deployment_with_a_key_which_is_not_short_and_nobody_else_reads(tmp_path):
     key = tmp_path / "key"
     key.write_bytes(b"secret")
     with pytest.raises(EmbodiedError, match="at least 16"):
         um.read_key(key)
     key.write_bytes(KEY)
+    for mode in (0o644, 0o640, 0o602):
+        key.chmod(mode)
+        with pytest.raises(EmbodiedError, match=rf"is open to others \(mode {mode:04o}\); chmod 600 "):
+            um.read_key(key)
+    key.chmod(0o600)
     with serving(key) as (bridge, _):
         with pytest.raises(RobotError, match="no bridge answers"):
             Udp(leg(), UdpOptions(bridge.address, timeout=0.3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -31,7 +32,9 @@ class EpisodeTotals:
     terms: dict[str, Array]
     """Per reward term, the sum over episodes of its weighted sum."""
     metrics: dict[str, Array]
-    """Per metric, the sum over episodes of its mean over the episode."""
+    """Per metric, the sum of its mean over an episode, over the episodes in which it is a number."""
+    measured: dict[str, Array]
+    """Per metric, the number of these episodes."""
     team_returns: dict[str, Array]
     """Per side, the sum over episodes of the return of its agents."""
 
@@ -50,6 +53,7 @@ def zero_totals(episode: Episode[Any]) -> EpisodeTotals:
         overflow=count(),
         terms={name: jnp.zeros(()) for name in episode.terms},
         metrics={name: jnp.zeros(()) for name in episode.metrics},
+        measured={name: count() for name in episode.metrics},
         team_returns={name: jnp.zeros(()) for name in episode.team_totals},
     )
 
@@ -74,7 +78,10 @@ def add_totals(totals: EpisodeTotals, transition: Transition, episode: Episode[A
         diverged=totals.diverged + count(transition.diverged),
         overflow=totals.overflow + count(overflow),
         terms={k: v + jnp.sum(jnp.where(done, episode.terms[k], 0.0)) for k, v in totals.terms.items()},
-        metrics={k: v + jnp.sum(jnp.where(done, episode.metrics[k] / length, 0.0)) for k, v in totals.metrics.items()},
+        metrics={
+            k: v + jnp.nansum(jnp.where(done, episode.metrics[k] / length, 0.0)) for k, v in totals.metrics.items()
+        },
+        measured={k: v + count(done & ~jnp.isnan(episode.metrics[k])) for k, v in totals.measured.items()},
         team_returns={
             k: v + jnp.sum(jnp.where(done, episode.team_totals[k], 0.0)) for k, v in totals.team_returns.items()
         },
@@ -86,6 +93,8 @@ class EpisodeStatistics:
     """Sums over ended episodes on the host, in double precision."""
 
     sums: dict[str, float] = dataclasses.field(default_factory=dict)
+    measured: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Per metric, the number of episodes in which it is a number."""
 
     def plus(self, totals: EpisodeTotals) -> EpisodeStatistics:
         """These statistics with a simulator's totals added."""
@@ -101,12 +110,17 @@ class EpisodeStatistics:
             **{f"return/{name}": value for name, value in totals.team_returns.items()},
             **totals.metrics,
         }
-        return EpisodeStatistics({name: self.sums.get(name, 0.0) + float(value) for name, value in flat.items()})
+        return EpisodeStatistics(_added(self.sums, flat), _added(self.measured, totals.measured))
 
     def means(self) -> dict[str, float]:
-        """Means per episode; `episodes` and `diverged` stay counts, and stand alone where no episode ended."""
-        episodes = self.sums.get("episodes", 0.0)
-        counts = {"episodes": episodes, "diverged": self.sums.get("diverged", 0.0)}
-        if not episodes:
-            return counts
-        return counts | {name: value / episodes for name, value in self.sums.items() if name not in counts}
+        """Means per episode; `episodes` and `diverged` stay counts, and stand alone where no episode ended.
+
+        A metric's mean is over the episodes in which it is a number, and missing where there is none.
+        """
+        counts = {name: self.sums.get(name, 0.0) for name in ("episodes", "diverged")}
+        episodes = {name: self.measured.get(name, counts["episodes"]) for name in self.sums if name not in counts}
+        return counts | {name: self.sums[name] / count for name, count in episodes.items() if count}
+
+
+def _added(sums: Mapping[str, float], values: Mapping[str, Array]) -> dict[str, float]:
+    return {name: sums.get(name, 0.0) + float(value) for name, value in values.items()}

@@ -10,7 +10,7 @@ from embodied.robot.derivation import forms
 from embodied.robot.derivation.joints import Joint
 from embodied.robot.derivation.pose import limits
 from embodied.robot.derivation.servos import LEGS, effort_of
-from embodied.robot.tree import NEIGHBOURS, Limb, Tree, joints_between
+from embodied.robot.tree import MOVES, NEIGHBOURS, Limb, Tree, joints_between
 
 NAMED = 6  # joints in a line
 DEEP = 0.005  # m that shapes may be inside each other
@@ -29,7 +29,7 @@ def checked(
     notes = []
     if unlimited := [joint.name for joint in joints if not np.isfinite(joint.low)]:
         notes.append(f"no limits: {listing(unlimited, NAMED)}")
-    if outside := [j.name for j in joints if not j.low - 1e-6 <= j.home <= j.high + 1e-6]:
+    if outside := _outside(data):
         notes.append(f"the home pose is beyond the limits of {listing(outside, NAMED)}")
     if ruled := [j.name for j in joints if j.drive == "position" and j.servo.effort == effort_of(j.servo.kp, j.slides)]:
         notes.append(f"no largest torque, taken to be what the servo gives at {LEGS.full} rad: {listing(ruled, NAMED)}")
@@ -39,6 +39,15 @@ def checked(
     if torques is None:
         return notes + _too_weak_to_hold(tree, joints)
     return notes + _too_weak(joints, dict(zip((j.name for j in joints), abs(torques).tolist(), strict=True)), "stand")
+
+
+def _outside(data: mujoco.MjData) -> list[str]:
+    """Joints beyond their limits, those that copy another among them."""
+    model = data.model
+    limited = [joint for joint in range(model.njnt) if model.jnt_limited[joint] and int(model.jnt_type[joint]) in MOVES]
+    angles, ranges = data.qpos[model.jnt_qposadr[limited]], model.jnt_range[limited]
+    beyond = (angles < ranges[:, 0] - 1e-6) | (angles > ranges[:, 1] + 1e-6)
+    return [model.joint(joint).name for joint, is_beyond in zip(limited, beyond, strict=True) if is_beyond]
 
 
 def _overlaps(tree: Tree, data: mujoco.MjData) -> list[str]:

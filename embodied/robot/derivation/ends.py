@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import mujoco
 import numpy as np
 
-from embodied.errors import ModelError, UnknownNameError
+from embodied.errors import ModelError, UnknownNameError, listing
 from embodied.robot.derivation.pose import neutral_pose, place
 from embodied.robot.description import NAME, Description
-from embodied.robot.tree import Limb, Tree, lowest_point, sole
+from embodied.robot.tree import Limb, Tree, ancestors, lowest_point, sole
 
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
+LOW = 0.5  # of the height of the hips: a base whose frame is lower is no measure of the robot
+UNEQUAL = 1.5  # times as far from the last joint as another foot is: another part of the leg
+ELSEWHERE = 0.02  # m between two ends of an arm that are not the same
 GRIPPER = 0.06  # m: sideways moving fingers travel no further
 FINGERS = ("finger", "gripper", "jaw", "claw")  # in the name of a last joint that ends an arm
 
@@ -39,7 +43,38 @@ def legs_of(path: Path, tree: Tree, said: Description) -> tuple[Limb, ...]:
     if len(legs) < 2:
         ends_in = ", ".join(f"{model.body(limb.end).name} at {z - base:.2f} m" for z, limb in ends[:6])
         raise ModelError(f"{path}: limbs end at different heights below the base ({ends_in}); name feet in {NAME}")
+    _refuse_one_leg_twice(path, model, legs)
     return legs
+
+
+def _refuse_one_leg_twice(path: Path, model: mujoco.MjModel, legs: tuple[Limb, ...]) -> None:
+    """Refuse limbs that end low and share joints: the fingers of an arm."""
+    for first, second in itertools.combinations(legs, 2):
+        if shared := [model.joint(joint).name for joint in first.joints if joint in second.joints]:
+            ends = " and ".join(model.body(leg.end).name for leg in (first, second))
+            raise ModelError(
+                f"{path}: {ends} end lowest and share {listing(shared, 3)}: fingers of an arm, or two feet of a leg; "
+                f"say kind, or name feet, in {NAME}"
+            )
+
+
+def refuse_unequal_feet(path: Path, data: mujoco.MjData, legs: tuple[Limb, ...], said: Description) -> None:
+    """Refuse legs of as many joints of which some stand on another part than others, unless feet are named.
+
+    Raises:
+        ModelError: names each foot and how far it is from the last joint.
+    """
+    feet = [foot_of(data, leg) for leg in legs]
+    far = [float(np.linalg.norm(at - data.xanchor[leg.joints[-1]])) for leg, (_, at) in zip(legs, feet, strict=True)]
+    for count in {len(leg.joints) for leg in legs}:
+        alike = [index for index, leg in enumerate(legs) if len(leg.joints) == count]
+        least, most = (pick(far[index] for index in alike) for pick in (min, max))
+        if not said.feet and most > UNEQUAL * least + 0.01:
+            listed = ", ".join(f"{feet[index][0]} {far[index]:.2f} m" for index in alike)
+            raise ModelError(
+                f"{path}: its legs stand on different parts, so far from the last joint: {listed}; name feet in "
+                f"{NAME}, or say another home"
+            )
 
 
 def _has(model: mujoco.MjModel, limb: Limb, name: str) -> bool:
@@ -50,6 +85,15 @@ def foot_of(data: mujoco.MjData, leg: Limb) -> tuple[str, np.ndarray]:
     """Body of a leg's foot, and the middle (3,) m of its lowest shapes in the world frame."""
     body, point = sole(data, data.model, leg)
     return data.model.body(body).name, point
+
+
+def height_of(data: mujoco.MjData, root: int, legs: tuple[Limb, ...]) -> tuple[float, float]:
+    """m of the base's frame above the ground, and from there up to the hips if it lies in the lower half; else 0."""
+    if not legs:
+        return 0.0, 0.0
+    base = float(data.xpos[root, 2])
+    hips = float(np.mean([data.xanchor[leg.joints[0]][2] for leg in legs]))
+    return base, hips - base if base < LOW * hips else 0.0
 
 
 def tip_of(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
@@ -67,8 +111,9 @@ def tip_of(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
     if not arm:
         raise ModelError(f"{path}: the arm's limbs have no joint in common; say tip in {NAME}")
     beyond = [joint for joint in tree.joints if joint not in arm]
-    if beyond:  # what carries the fingers
-        return model.body(int(model.body_parentid[model.jnt_bodyid[beyond[0]]])).name
+    if beyond:  # what carries all fingers
+        carriers = [ancestors(model, int(model.body_parentid[model.jnt_bodyid[joint]])) for joint in beyond]
+        return model.body(next(body for body in carriers[0] if all(body in above for above in carriers))).name
     return model.body(tree.limbs[0].bodies[-1]).name
 
 
@@ -78,6 +123,16 @@ def _is_finger(model: mujoco.MjModel, joint: int) -> bool:
         return True
     slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
     return slides and bool(model.jnt_limited[joint]) and float(np.ptp(model.jnt_range[joint])) <= GRIPPER
+
+
+def other_tips(data: mujoco.MjData, tree: Tree, tip: str) -> list[str]:
+    """Where a tip is one of several last bodies, fixed to each other: those that are elsewhere."""
+    model, bodies = tree.model, tree.limbs[0].bodies
+    last = [body for body in bodies if body not in model.body_parentid]
+    if tip not in [model.body(body).name for body in last]:
+        return []
+    far = [np.linalg.norm(data.xpos[body] - data.body(tip).xpos) > ELSEWHERE for body in last]
+    return [model.body(body).name for body, is_far in zip(last, far, strict=True) if is_far]
 
 
 def point_of(data: mujoco.MjData, name: str) -> np.ndarray:

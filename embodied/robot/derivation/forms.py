@@ -10,6 +10,8 @@ from embodied.robot.tree import Limb, Tree, lowest_point
 
 LONG = 4  # joints of an arm beyond what it has in common with another, which no finger has
 COMMON = 3  # joints that two arms have in common: a torso's; an arm that carries a hand has more
+WRIST = 2  # joints that carry a hand's palm
+FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
 DEEPER = 0.1  # of a limb's length, by which a base reaches lower than its limbs if it stands on its own
 ROUND = 0.2  # of a wheel's radius: how far from its middle its joint may be
 LYING = 0.7  # horizontal part of the direction in which all legs together point, if z is not up
@@ -56,6 +58,14 @@ def arms(tree: Tree) -> list[str]:
     if len(common) > COMMON or len(first) < 2:
         return []
     return [tree.model.body(limb.end).name for limb in first.values()]
+
+
+def has_fingers(tree: Tree) -> bool:
+    """Whether three limbs or more, none longer than a finger on its wrist, hang on a palm; not at four corners."""
+    common = [joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs)]
+    first = {joints[0] for limb in tree.limbs if (joints := limb.joints[len(common) :])}
+    longest = max((len(limb.joints) for limb in tree.limbs), default=0)
+    return len(first) > 2 and len(common) <= WRIST and longest <= FINGER and not has_four_corners(tree)
 
 
 def stands_on_its_base(tree: Tree) -> bool:

@@ -1,4 +1,4 @@
-"""Actuated joints: followers, drives of the model file, and the servos of our tasks."""
+"""Actuated joints: which copy others, drives of the model file, and the servos of our tasks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from embodied.errors import ModelError, UnknownNameError
+from embodied.errors import ModelError, UnknownNameError, listing
 from embodied.robot.derivation.servos import Rule, Servo, effort_of, servo_for
 from embodied.robot.description import NAME, Description
-from embodied.robot.files import ModelFile, content, driven_joints
+from embodied.robot.files import content, driven_joints
 from embodied.robot.files.xml import parse
 from embodied.robot.tree import Limb, Tree, lowest_point
 
@@ -39,27 +39,51 @@ class Joint:
     """rad/s^2 or m/s^2, likewise."""
 
 
-def followers(model: mujoco.MjModel, file: ModelFile) -> set[str]:
-    """Joints that are not moved by themselves: URDF's mimics; MJCF's equalities of two joints, and joints that no
-    actuator drives where others are driven."""
+class EffortError(ModelError):
+    """Joints without a largest torque."""
+
+    def __init__(self, path: Path, joints: list[str]) -> None:
+        self.path, self.joints = path, joints
+        super().__init__(
+            f"{path}: no largest torque of {listing(joints, 6)} (URDF <limit effort=...>, MJCF forcerange); say "
+            f'effort = {{ "{joints[0]}" = N m }} in {NAME}, which python -m embodied.robot FILE --write begins; a name '
+            'may be a pattern, such as "*"'
+        )
+
+    def __reduce__(self) -> tuple[type[EffortError], tuple[Path, list[str]]]:
+        return type(self), (self.path, self.joints)
+
+
+def followers(model: mujoco.MjModel, copies: Mapping[str, str]) -> set[str]:
+    """Joints that are not moved by themselves: those that copy another, and those that no actuator drives where others
+    are driven."""
     driven = driven_joints(model)
     passive = {model.joint(joint).name for joint in range(model.njnt)} - driven if driven else set()
-    return {copy for copy, _ in _copies(model)} | passive | set(file.mimics)
+    return passive | set(copies)
 
 
-def leaders(model: mujoco.MjModel, file: ModelFile) -> set[str]:
-    """Joints that others copy."""
-    return {copied for _, copied in _copies(model)} | {leader for leader, _, _ in file.mimics.values()}
+def copies_of(path: Path, model: mujoco.MjModel) -> dict[str, str]:
+    """Joint -> the joint that it copies, by a URDF's mimic or an equality of two joints.
 
-
-def _copies(model: mujoco.MjModel) -> list[tuple[str, str]]:
-    """Of each equality of two joints the one that copies, and the one that is copied."""
+    Raises:
+        ModelError: joints copy each other in a circle.
+    """
     pairs = [
         (int(model.eq_obj1id[index]), int(model.eq_obj2id[index]))
         for index in range(model.neq)
         if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT)
     ]
-    return [(model.joint(copy).name, model.joint(copied).name) for copy, copied in pairs if copied >= 0]
+    found = {model.joint(copy).name: model.joint(copied).name for copy, copied in pairs if copied >= 0}
+    for first in found:
+        chain = [first]
+        while (copied := found.get(chain[-1])) is not None:
+            if copied in chain:
+                raise ModelError(
+                    f"{path}: joints copy each other in a circle ({', '.join([*chain, copied])}), and none leads; "
+                    "remove the <mimic> or <equality> of the one that a motor moves"
+                )
+            chain.append(copied)
+    return found
 
 
 def joints_of(
@@ -83,7 +107,7 @@ def joints_of(
         least: Joint -> N m/rad that it has at least.
 
     Raises:
-        ModelError: a joint has no largest torque.
+        EffortError: joints have no largest torque.
     """
     model = tree.model
     names = [model.joint(joint).name for joint in tree.joints]
@@ -93,17 +117,15 @@ def joints_of(
     speeds = _urdf_speeds(path) | speeds
     inertia = np.zeros((model.nv, model.nv))
     mujoco.mj_fullM(model, data, inertia)
-    joints = []
+    joints, lacking = [], []
     for joint, name, angle in zip(tree.joints, names, angles, strict=True):
         dof = int(model.jnt_dofadr[joint])
         slides = int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
         drive, kp, kv, effort = driven(model, joint)
         effort = efforts.get(name, effort)
         if not effort:
-            raise ModelError(
-                f"{path}: joint {name!r} has no largest torque (URDF <limit effort=...>, MJCF forcerange); say "
-                f'effort = {{ "{name}" = N m }} in {NAME}; a name may be a pattern, such as "*"'
-            )
+            lacking.append(name)
+            continue
         armature = float(model.dof_armature[dof])
         inertia_there = max(float(inertia[dof, dof]) - armature, 0.0)
         derived = servo_for(effort, inertia_there, armature, slides, rule, least.get(joint, 0.0))
@@ -111,6 +133,8 @@ def joints_of(
         low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.inf, np.inf)
         most = speeds.get(name, np.inf), accelerations.get(name, np.inf)
         joints.append(Joint(name, slides, float(low), float(high), drive, servo, float(angle), *most))
+    if lacking:
+        raise EffortError(path, lacking)
     return tuple(joints)
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import mujoco
 
-from embodied.errors import ModelError, UnknownNameError
+from embodied.errors import ModelError, UnknownNameError, listing
 from embodied.robot.derivation import forms
 from embodied.robot.description import NAME, Description
 from embodied.robot.files import ModelFile
 from embodied.robot.rotors import has_rotors
 from embodied.robot.tree import Tree, is_below
 
+LONGEST = 64  # joints of a limb: a snake's have some thirty, and the search for a pose grows with the cube
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
-FINGER = 7  # joints of a hand's longest limb: a wrist's and a thumb's
 
 
 class Kind(StrEnum):
@@ -45,7 +45,11 @@ def root_of(path: Path, model: mujoco.MjModel, said: Description) -> int:
     if not moving and len(tops) == 1:
         return tops[0]
     if not moving:
-        raise ModelError(f"{path}: 0 bodies in the world move (none): a scene, or a part that another file includes")
+        names = listing([model.body(body).name or f"#{body}" for body in tops], 4)
+        raise ModelError(
+            f"{path}: 0 bodies in the world move ({names or 'none'}): a scene, or a part that another file includes; "
+            f"if one is a robot, say which by trunk in {NAME}"
+        )
     names = ", ".join(model.body(body).name or f"#{body}" for body in moving)
     raise ModelError(f"{path}: {len(moving)} bodies in the world move ({names}); say which by trunk in {NAME}")
 
@@ -56,9 +60,14 @@ def floats(model: mujoco.MjModel, root: int) -> bool:
     return first >= 0 and int(model.jnt_type[first]) == int(mujoco.mjtJoint.mjJNT_FREE)
 
 
-def refuse_ball_joints(path: Path, tree: Tree) -> None:
-    """Refuse a joint that no motor turns."""
+def refuse_joints(path: Path, tree: Tree) -> None:
+    """Refuse a joint that no motor turns, and a limb of more than a search for its pose can take."""
     model = tree.model
+    for limb in tree.limbs:
+        if len(limb.joints) > LONGEST:
+            raise ModelError(
+                f"{path}: {len(limb.joints)} joints lead to {model.body(limb.end).name!r}; expected at most {LONGEST}"
+            )
     for joint in range(model.njnt):
         if int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_BALL):
             raise ModelError(
@@ -91,22 +100,27 @@ def _guessed(path: Path, tree: Tree, floating: bool) -> Kind:
             f"{path}: no joint that a motor could turn and no rotors: an object, not a robot; if it flies, say rotors "
             f"in {NAME}"
         )
-    long = [limb for limb in tree.limbs if len(limb.joints) >= 2]
-    small = tree.mass() < HAND_MASS and float(model.stat.extent) < HAND_SIZE
-    if len(arms := forms.arms(tree)) > 1 and not small and (len(branches) == 1 or forms.stands_on_its_base(tree)):
+    long, arms = [limb for limb in tree.limbs if len(limb.joints) >= 2], forms.arms(tree)
+    short, light = float(model.stat.extent) < HAND_SIZE, tree.mass() < HAND_MASS
+    small = short and light
+    is_hand = short and (light or len(arms) > 2) and not floating and forms.has_fingers(tree)
+    several = len(arms) > 1 and not small and not is_hand
+    if several and (len(branches) == 1 or forms.stands_on_its_base(tree)):
         raise ModelError(
             f"{path}: {len(arms)} arms on one base, which end in {', '.join(arms[:4])}; expected one: leave the others "
             "out of a copy of the file"
         )
     if len(branches) == 1 and not floating and max((len(limb.joints) for limb in tree.limbs), default=0) >= 3:
-        return Kind.ARM
+        return Kind.HAND if is_hand else Kind.ARM
     if (wheel := forms.wheel(tree)) is not None:
         raise ModelError(
             f"{path}: stands on {wheel!r}, which turns on one joint without limits: robots on wheels have no tasks here"
         )
     if len(branches) >= 2 and len(long) >= 2:
-        fingers = max(len(limb.joints) for limb in long) <= FINGER and not forms.has_four_corners(tree)
+        fingers = max(len(limb.joints) for limb in long) <= forms.FINGER and not forms.has_four_corners(tree)
         return Kind.HAND if small and not floating and fingers else Kind.LEGGED
+    if is_hand:
+        return Kind.HAND
     limbs = ", ".join(f"{model.body(limb.end).name} ({len(limb.joints)})" for limb in tree.limbs[:6]) or "none"
     raise ModelError(
         f"{path}: cannot tell what this robot is, of {len(tree.joints)} joints and limbs that end in {limbs}; say kind "

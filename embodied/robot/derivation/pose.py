@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import mujoco
 import numpy as np
@@ -25,6 +26,7 @@ BENT = (0.3, 1.0, -1.0)  # rad, the same of an arm
 DOWN = np.array([0.0, 0.0, -1.0])
 AHEAD, UP = 0.55, 0.35  # of an arm's length beyond its first joint: where the tip is, from that joint's foot
 TURNED, LOWERED = 0.1, 1.0  # lengths: what a hand that does not point down weighs, and an elbow that is not above it
+SHORTEST = 1e-3  # m of an arm, whose joints may all meet where its tip is
 ELBOW = 0.25, 0.75  # of the length: where an arm's elbow is
 ABOVE = 0.15  # of the length: how much higher than the tip it should be
 
@@ -111,9 +113,34 @@ def _depth(tree: Tree, data: mujoco.MjData, pose: np.ndarray, bodies: set[int]) 
 
 
 def place(model: mujoco.MjModel, data: mujoco.MjData, joints: tuple[int, ...], angles: np.ndarray) -> None:
-    """Write joint angles, and compute where everything is."""
+    """Write joint angles and those of joints that copy them, and compute where everything is."""
     data.qpos[model.jnt_qposadr[list(joints)]] = angles
+    follow(model, data.qpos)
     mujoco.mj_kinematics(model, data)
+
+
+def qpos_of(model: mujoco.MjModel, angles: Mapping[str, float]) -> np.ndarray:
+    """(nq,) with joints at angles in rad or m, those that copy them too; others as the file has them."""
+    qpos = model.qpos0.copy()
+    for name, angle in angles.items():
+        qpos[model.joint(name).qposadr[0]] = angle
+    follow(model, qpos)
+    return qpos
+
+
+def follow(model: mujoco.MjModel, qpos: np.ndarray) -> None:
+    """Move joints that copy another, by an equality, to the angle that it sets; in place."""
+    pairs = [index for index in range(model.neq) if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT)]
+    for _ in pairs:  # a follower may have followers
+        before = qpos.copy()
+        for index in pairs:
+            first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
+            if second >= 0:
+                leader, copy = model.jnt_qposadr[second], model.jnt_qposadr[first]
+                moved = np.polyval(model.eq_data[index, 4::-1], qpos[leader] - model.qpos0[leader])
+                qpos[copy] = model.qpos0[copy] + moved
+        if np.array_equal(before, qpos):
+            break
 
 
 def reaching_pose(tree: Tree, tip: str) -> np.ndarray:
@@ -154,7 +181,7 @@ class _Reach:
         self.neutral = np.clip(neutral[[tree.joints.index(joint) for joint in self.joints]], self.low, self.high)
         anchors = np.array([*data.xanchor[list(self.joints)], self.tip(data)])
         along = np.cumsum(np.linalg.norm(np.diff(anchors, axis=0), axis=1))
-        self.length = float(along[-1])
+        self.length = max(float(along[-1]), SHORTEST)
         share = np.concatenate([[0.0], along[:-1]]) / self.length
         middle = [joint for joint, at in zip(self.joints, share, strict=True) if ELBOW[0] <= at <= ELBOW[1]]
         self.elbows = middle or [self.joints[len(self.joints) // 2]]

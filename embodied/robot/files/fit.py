@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from pathlib import Path
 
 import mujoco
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.transform import Rotation
 
-from embodied.robot.files.mjcf import compiled
 from embodied.robot.tree import ancestors, mesh_vertices
 
 SLANTED = 0.7  # of what stands out along the file's axes, below which the principal axes are taken
@@ -33,24 +31,17 @@ class Solid:
     """(3, 3) from its axes to the frame of the points."""
 
 
-def fit_solids(path: Path, spec: mujoco.MjSpec) -> None:
+def fit_solids(spec: mujoco.MjSpec, model: mujoco.MjModel) -> None:
     """Make every mesh of a URDF that collides the solid that fits it; meshes for the eye stay.
 
-    Raises:
-        ModelError: MuJoCo does not compile the model.
+    Args:
+        spec: The URDF.
+        model: Compiled from it.
     """
-    meshes = [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH]
-    colliding = [geom for geom in meshes if geom.contype or geom.conaffinity]
-    if not colliding:
-        return
-    contacts = [(geom.contype, geom.conaffinity) for geom in colliding]
-    for geom in colliding:  # MuJoCo then needs no convex hull, which flat meshes have not
-        geom.contype = geom.conaffinity = 0
-    model = compiled(path, spec)
     carriers = {int(body) for body in model.jnt_bodyid}
-    for geom, (contype, conaffinity) in zip(colliding, contacts, strict=True):
-        _replace(geom, model, _is_sole(model, int(model.geom_bodyid[geom.id]), carriers))
-        geom.contype, geom.conaffinity = contype, conaffinity
+    for geom in spec.geoms:
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH and (geom.contype or geom.conaffinity):
+            _replace(geom, model, _is_sole(model, int(model.geom_bodyid[geom.id]), carriers))
     seen = {geom.meshname for geom in spec.geoms}
     for mesh in [mesh for mesh in spec.meshes if mesh.name not in seen]:
         spec.delete(mesh)

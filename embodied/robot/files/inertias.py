@@ -27,7 +27,7 @@ def fix_inertias(path: Path, root: ElementTree.Element) -> list[str]:
     break the triangle inequality are left to MuJoCo's compiler, which makes them equal.
 
     Raises:
-        ModelError: an inertial has no finite numbers, or a mass is negative; names the link.
+        ModelError: a link has several inertials, one has no numbers, or a mass is negative; names the link.
     """
     balls, light, unequal, masses = [], [], [], {}
     for link in root.findall("link"):
@@ -63,14 +63,22 @@ def has_masses(root: ElementTree.Element) -> bool:
 
 
 def _moving(root: ElementTree.Element) -> dict[str, set[str]]:
-    """Links that a joint moves against their parent -> names of all that is fixed to them, themselves included."""
+    """Links that a joint moves against their parent -> names of all that is fixed to them, themselves included.
+
+    The base is one where several joints hang on it: that of an arm is bolted down, that of legs or rotors moves.
+    """
     joints = jointed(root)
     names = {link.get("name", "") for link in root.findall("link")}
     fixed: dict[str, list[str]] = {}
     for kind, parent, child in joints:
         if kind == "fixed":
             fixed.setdefault(parent, []).append(child)
-    return {child: reached(child, fixed) for kind, _, child in joints if kind != "fixed" and child in names}
+    found = {child: reached(child, fixed) for kind, _, child in joints if kind != "fixed" and child in names}
+    for base in names - {child for _, _, child in joints}:
+        group = reached(base, fixed)
+        if sum(kind != "fixed" and parent in group for kind, parent, _ in joints) > 1:
+            found[base] = group
+    return found
 
 
 def _make_ball(link: ElementTree.Element, mass: float) -> None:
@@ -88,13 +96,13 @@ def _make_ball(link: ElementTree.Element, mass: float) -> None:
 
 def _inertial(path: Path, link: ElementTree.Element) -> tuple[float, list[float]]:
     """Mass in kg and principal moments (3,) in kg m^2, ascending; zeros where the link has none."""
+    if len(link.findall("inertial")) > 1:
+        raise ModelError(f"{path}: link {link.get('name')!r} has several <inertial>; expected one")
     mass, inertia = link.find("./inertial/mass"), link.find("./inertial/inertia")
     try:
         kilograms = 0.0 if mass is None else float(mass.get("value", "0"))
         xx, yy, zz, xy, xz, yz = (0.0 if inertia is None else float(inertia.get(key, "0")) for key in MOMENTS)
-        if not np.isfinite([kilograms, xx, yy, zz, xy, xz, yz]).all():
-            raise ValueError
         moments = np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         return kilograms, sorted(moments.tolist())
     except (ValueError, np.linalg.LinAlgError):
-        raise ModelError(f"{path}: <inertial> of link {link.get('name')!r} has no finite numbers") from None
+        raise ModelError(f"{path}: <inertial> of link {link.get('name')!r} has no numbers") from None

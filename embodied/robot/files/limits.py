@@ -1,10 +1,11 @@
-"""Limits of joints and motors in a robot's file: those that contradict themselves are refused, never mended.
+"""Numbers in a robot's file: those that mean nothing or contradict each other are refused, never mended.
 
 MuJoCo takes limits upside down for none, the absolute value of an effort, and numbers that are not finite as they are.
 """
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,51 +19,93 @@ LIMITS = ("lower", "upper", "effort")
 """URDF: attributes of a joint's limit; a `velocity` that is no positive number is none."""
 RANGES = ("range", "ctrlrange", "forcerange", "actuatorfrcrange")
 """MJCF: attributes of two numbers, the smaller first; 0 0 stands for none."""
+NOT_NEGATIVE = ("damping", "friction", "armature", "frictionloss", "stiffness", "kp", "effort")
+"""Attributes of joints and motors that MuJoCo takes with any sign."""
+MOST = {"link": 1000, "body": 1000, "joint": 1000, "visual": 10_000, "collision": 10_000, "geom": 10_000}
+"""Elements of a kind in a file; the largest known robot, an iCub with its frames, has 250 links."""
+GRIDS = ("composite", "flexcomp")
+"""MJCF: elements that stand for a body at each point of a grid."""
+SHORTEST = 1e-5
+"""s, of a time step: shorter ones make a second of simulation last for minutes."""
 
 
 def refuse_urdf(path: Path, root: ElementTree.Element) -> None:
-    """Refuse a URDF whose joints have limits that are no numbers, too large, negative or upside down.
+    """Refuse a URDF whose links or joints have numbers that are not finite or too large, and limits upside down.
 
     Raises:
-        ModelError: one line that names file, joint and limit.
+        ModelError: one line that names file, link or joint, and number.
     """
-    for joint in root.findall("joint"):
-        if (limit := joint.find("limit")) is None:
-            continue
-        of = f"{path}: <limit> of joint {joint.get('name')!r}"
-        numbers = {key: _number(f"{of}: {key}", text) for key, text in limit.attrib.items() if key in LIMITS}
-        if numbers.get("effort", 0.0) < 0:
-            raise ModelError(f'{of}: effort="{limit.get("effort")}"; expected 0 or more')
-        if joint.get("type") != "continuous" and numbers.get("lower", 0.0) > numbers.get("upper", 0.0):
+    _refuse_many(path, root)
+    for part in [*root.findall("link"), *root.findall("joint")]:
+        for element in part.iter():
+            of = f"{path}: <{element.tag}> of {part.tag} {part.get('name')!r}"
+            for key, words in _numbers(element, LIMITS):
+                if key == "velocity":
+                    continue
+                numbers = [_number(f"{of}: {key}", word) for word in words]
+                if key in NOT_NEGATIVE and min(numbers) < 0:
+                    raise ModelError(f'{of}: {key}="{element.get(key)}"; expected 0 or more')
+        limit = part.find("limit")
+        if part.tag == "joint" and part.get("type") != "continuous" and limit is not None:
             lower, upper = (limit.get(key, "0") for key in ("lower", "upper"))
-            raise ModelError(f'{of}: lower="{lower}" is above upper="{upper}"; expected the smaller first')
+            if float(lower) > float(upper):
+                of = f"{path}: <limit> of joint {part.get('name')!r}"
+                raise ModelError(f'{of}: lower="{lower}" is above upper="{upper}"; expected the smaller first')
 
 
 def refuse_mjcf(path: Path, root: ElementTree.Element) -> None:
-    """Refuse an MJCF with ranges that are no numbers or upside down, or poses of keyframes that are not finite.
+    """Refuse an MJCF with numbers that are not finite or too large, negative where none can be, or upside down.
 
     Raises:
-        ModelError: one line that names file, element and range.
+        ModelError: one line that names file, element and number.
     """
-    for element, key, text in _attributes(root):
-        of = f"{path}: {key} of <{element.tag}> {element.get('name', '')!r}"
-        numbers = [_number(of, word) for word in text.split()]
-        if element.tag != "key" and len(numbers) == 2 and numbers[0] > numbers[1]:
-            raise ModelError(f'{of}: "{text}"; expected the smaller first')
-
-
-def _attributes(root: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, str, str]]:
-    """Ranges of all elements and poses of keyframes: the element, the attribute's name and its text."""
+    _refuse_many(path, root)
     for element in root.iter():
-        names = ("qpos",) if element.tag == "key" else RANGES
-        yield from ((element, name, element.attrib[name]) for name in names if name in element.attrib)
+        for key, words in _numbers(element, RANGES):
+            of = f"{path}: {key} of <{element.tag}> {element.get('name', '')!r}"
+            numbers, text = [_number(of, word) for word in words], element.get(key)
+            if key in RANGES and len(numbers) == 2 and numbers[0] > numbers[1]:
+                raise ModelError(f'{of}: "{text}"; expected the smaller first')
+            if key in NOT_NEGATIVE and min(numbers) < 0:
+                raise ModelError(f'{of}: "{text}"; expected 0 or more')
+            if key == "timestep" and numbers[0] < SHORTEST:
+                raise ModelError(f'{of}: "{text}"; expected {SHORTEST:g} s or more')
+
+
+def _refuse_many(path: Path, root: ElementTree.Element) -> None:
+    """Refuse more links or shapes than a robot has: what is done for pairs of them would take minutes."""
+    found, waiting = collections.Counter[str](), [(root, 1)]
+    while waiting:
+        element, times = waiting.pop()
+        found[element.tag] += times
+        copies = [float(word) for word in element.get("count", "1").split() if is_number(word)]
+        waiting += [(child, times * max(int(math.prod(copies)), 1)) for child in element]
+        if element.tag in GRIDS:
+            found["body"] += times * int(math.prod(copies))
+    for tag, most in MOST.items():
+        if found[tag] > most:
+            raise ModelError(f"{path}: {found[tag]:,} elements <{tag}>; expected at most {most:,}")
+
+
+def _numbers(element: ElementTree.Element, expected: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
+    """Attributes that hold numbers, or that are expected to, and their words."""
+    for key, text in element.items():
+        words = text.split()
+        if words and key != "name" and (key in expected or all(map(is_number, words))):
+            yield key, words
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number, finite or not."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(of: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = float(text) if is_number(text) else math.nan
     if not abs(number) <= FARTHEST:  # NaN compares false
         raise ModelError(f'{of}: "{text}"; expected a number of at most {FARTHEST:g}')
     return number

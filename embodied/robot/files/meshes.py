@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import getpass
+import functools
 import hashlib
 import os
 import re
 import tempfile
 from pathlib import Path
 
+import mujoco
 import numpy as np
 
-from embodied.errors import ModelError
+from embodied.errors import ModelError, listing
 from embodied.robot.files.collada import collada_triangles
+from embodied.robot.files.mjcf import compiled
 from embodied.robot.files.upright import TURN
-from embodied.robot.files.xml import content
+from embodied.robot.files.xml import ABOVE, content, package_of
 from embodied.storage.files import write_atomic
 
 SUFFIXES = (".stl", ".obj", ".msh", ".dae")
 """Formats that are read: the first three by MuJoCo."""
 SCHEMES = ("package", "model")  # of ROS and of Gazebo
-ABOVE = 6  # folders above a model among which its package is looked for
 MOST_FACES = 200_000  # of an STL file that MuJoCo reads
 VERSION = "1"  # of the copies; a new one where the conversion changes
 FIND = re.compile(r"^\$\(find ([^)]+)\)/?")  # what xacro leaves in a file that it did not expand
 UP = b"<up_axis>Y_UP"
+UNREAD = "meshes for the eye that are missing or that MuJoCo does not read, left out of"
+ELEMENT = re.compile(r"Element name '(.+?)', id")  # that MuJoCo's compiler complains of
 VERTEX = re.compile(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)")
 
 
@@ -39,7 +42,7 @@ def find_mesh(model: Path, name: str) -> Path | None:
     above = [home, *home.parents][: ABOVE + 1]
     scheme, rest = _split(name)
     if not scheme:
-        return _inside(above[min(1, len(above) - 1)], home / rest) or _inside(_package(above), home / rest)
+        return _inside(above[min(1, len(above) - 1)], home / rest) or _inside(package_of(model), home / rest)
     if scheme not in SCHEMES:
         return None
     package, _, below = rest.partition("/")
@@ -49,16 +52,11 @@ def find_mesh(model: Path, name: str) -> Path | None:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Scheme and what follows it; `$(find NAME)/REST` is NAME's package."""
+    """Scheme and what follows it; `$(find NAME)/REST` is NAME's package, `file:PATH` is a path."""
     if found := FIND.match(name):
         return "package", f"{found[1].strip()}/{name[found.end() :]}"
-    scheme, separator, rest = name.partition("://")
-    return (scheme, rest.lstrip("/")) if separator else ("", name)
-
-
-def _package(above: list[Path]) -> Path:
-    """The nearest folder that is marked as a package, else the one that holds the model's."""
-    return next((folder for folder in above if (folder / "package.xml").is_file()), above[min(1, len(above) - 1)])
+    scheme, separator, rest = name.removeprefix("file:").partition("://")
+    return (scheme, rest.lstrip("/")) if separator else ("", scheme)
 
 
 def _inside(folder: Path, path: Path) -> Path | None:
@@ -106,6 +104,39 @@ def readable_mesh(path: Path, turned: bool = False) -> Path:
     return copy
 
 
+def compiled_meshes(path: Path, spec: mujoco.MjSpec) -> tuple[mujoco.MjModel, list[str]]:
+    """The model of a URDF whose meshes do not collide; meshes for the eye that MuJoCo refuses are removed.
+
+    Returns it with a line on the links that lost one. Without contacts no mesh needs a convex hull, which flat ones
+    have not.
+
+    Raises:
+        ModelError: MuJoCo does not compile it; a mesh that is to collide is named with its link.
+    """
+    contacts = {geom: (geom.contype, geom.conaffinity) for geom in spec.geoms if geom.contype or geom.conaffinity}
+    for geom in contacts:
+        geom.contype = geom.conaffinity = 0
+    model, dropped = None, []
+    while model is None:
+        try:
+            model = compiled(path, spec)
+        except ModelError as error:
+            named = ELEMENT.search(str(error))
+            shapes = [geom for geom in spec.geoms if named and geom.meshname == named[1]]
+            if not shapes:
+                raise
+            for shape in shapes:
+                link = shape.parent.name
+                if shape in contacts:
+                    raise ModelError(f"{error} (the collision mesh of link {link!r})") from None
+                dropped.append(link)
+                spec.delete(shape)
+            spec.delete(spec.mesh(shapes[0].meshname))
+    for geom, flags in contacts.items():
+        geom.contype, geom.conaffinity = flags
+    return model, [f"{UNREAD}: {listing(dict.fromkeys(dropped), 6)}"] if dropped else []
+
+
 def vertices_of(copy: Path) -> np.ndarray:
     """(n, 3) m of a copy that `readable_mesh` made."""
     numbers = content(copy)
@@ -113,7 +144,7 @@ def vertices_of(copy: Path) -> np.ndarray:
 
 
 def cache() -> Path:
-    """The folder of converted meshes: in the user's cache, or where that cannot be written, a temporary one."""
+    """The folder of converted meshes: in the user's cache, or where that cannot be written, one of this process."""
     folder = Path.home() / ".cache" / "embodied" / "meshes"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,9 +152,13 @@ def cache() -> Path:
             return folder
     except OSError:
         pass
-    folder = Path(tempfile.gettempdir()) / f"embodied-meshes-{getpass.getuser()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    return Path(_temporary().name)
+
+
+@functools.cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    """A folder of this process: one of a name that is known beforehand may be another user's."""
+    return tempfile.TemporaryDirectory(prefix="embodied-meshes-")
 
 
 def _stl(path: Path, text: bytes, binary: bool) -> np.ndarray:

@@ -10,31 +10,37 @@ import mujoco
 
 from embodied.core.scenes import one_line
 from embodied.errors import ModelError, listing
-from embodied.robot.files.xml import content, parse
+from embodied.robot.files import limits
+from embodied.robot.files.xml import content, package_of, parse
 
 TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 DEEPEST = 8  # files that include files
 
 
-def refuse_outside(path: Path, root: ElementTree.Element, home: Path, depth: int = 0) -> None:
-    """Refuse files and folders outside the folder that holds the model's, in what it includes too.
+def refuse_unsound(path: Path, root: ElementTree.Element, model: Path, depth: int = 0) -> None:
+    """Refuse numbers that mean nothing, and files and folders outside the model's package.
+
+    What it includes is held to the same.
 
     Args:
-        home: The model's folder, from which MuJoCo reads all of them.
+        model: The file that includes this one, from whose folder MuJoCo reads all of them.
     """
+    home, package = model.resolve().parent, package_of(model)
     if depth > DEEPEST:
         raise ModelError(f"{path}: files that include files, more than {DEEPEST} deep")
+    limits.refuse_mjcf(path, root)
     compilers = root.findall("compiler")
     folders = [element.get(key, "") for element in compilers for key in ("meshdir", "texturedir", "assetdir")]
     files = [name for element in root.iter() for key, name in element.items() if key.startswith("file") and name]
     for name in [*folders, *files]:
-        if Path(name).is_absolute() or not (home / name).resolve().is_relative_to(home.parent):
-            raise ModelError(f"{path}: refers to {name!r}, outside of {home.parent}; copy it beside the model")
+        there = (home / name).resolve()
+        if not there.is_relative_to(package) and not there.is_relative_to(home.parent):
+            raise ModelError(f"{path}: refers to {name!r}, outside of {package}; copy it beside the model")
     for element in root.iter("include"):
         included = home / element.get("file", "")
         if not included.is_file():
             raise ModelError(f"{path}: includes {element.get('file', '')!r}, which does not exist in {home}")
-        refuse_outside(included, parse(included, content(included)), home, depth + 1)
+        refuse_unsound(included, parse(included, content(included)), model, depth + 1)
 
 
 def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,8 +14,16 @@ from embodied.errors import ModelError, listing
 from embodied.robot.files import limits
 from embodied.robot.files.fit import fit_solids
 from embodied.robot.files.inertias import LEAST_INERTIA, LEAST_MASS, fix_inertias, has_masses
-from embodied.robot.files.meshes import SUFFIXES, find_mesh, is_y_up, readable_mesh, vertices_of
-from embodied.robot.files.mjcf import keep_robot, refuse_outside
+from embodied.robot.files.meshes import (
+    SUFFIXES,
+    UNREAD,
+    compiled_meshes,
+    find_mesh,
+    is_y_up,
+    readable_mesh,
+    vertices_of,
+)
+from embodied.robot.files.mjcf import keep_robot, refuse_unsound
 from embodied.robot.files.shapes import collide_with_visuals, is_empty
 from embodied.robot.files.upright import want_turning
 from embodied.robot.files.xml import content, parse
@@ -36,8 +43,6 @@ class ModelFile:
     is_urdf: bool
     fixes: tuple[str, ...]
     """One line each."""
-    mimics: dict[str, tuple[str, float, float]]
-    """URDF: joint -> the joint that it follows, multiplier, offset (rad or m)."""
 
 
 def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
@@ -52,18 +57,16 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     """
     root = parse(path, content(path))
     if root.tag == "mujoco":
-        refuse_outside(path, root, path.resolve().parent)
-        limits.refuse_mjcf(path, root)
+        refuse_unsound(path, root, path)
         spec = _spec(path, None)
-        return ModelFile(spec, False, tuple(keep_robot(path, spec)), {})
+        return ModelFile(spec, False, tuple(keep_robot(path, spec)))
     if root.tag != "robot":
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
+    limits.refuse_urdf(path, root)
     _refuse_several_robots(path, root)
     _refuse_vectors(path, root)
-    limits.refuse_urdf(path, root)
     fixes = _find_meshes(path, root) + collide_with_visuals(root)
-    mimics, lost = _mimics(path, root)
-    fixes += lost
+    fixes += _drop_lost_mimics(root)
     for joint in root.iter("joint"):
         if (limit := joint.find("limit")) is not None and joint.get("type") == "continuous":
             for side in ("lower", "upper"):
@@ -72,15 +75,20 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     if weighed:
         fixes += fix_inertias(path, root)
     else:
+        for link in root.findall("link"):
+            for inertial in link.findall("inertial"):
+                link.remove(inertial)
         fixes.append("no link has a mass: made those of water in the place of the shapes")
     spec = _spec(path, _with_compiler(root, weighed))
     for mesh in spec.meshes:  # the volume of one that is open or flat is none
         mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    model, unread = compiled_meshes(path, spec)
+    fixes += unread
     if collision == PRIMITIVES:
-        fit_solids(path, spec)
+        fit_solids(spec, model)
     for geom in spec.geoms if weighed else ():  # a link without an inertial is one without a mass
         geom.mass = 0.0
-    return ModelFile(spec, True, tuple(fixes), mimics)
+    return ModelFile(spec, True, tuple(fixes))
 
 
 def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:
@@ -110,16 +118,13 @@ def _refuse_vectors(path: Path, root: ElementTree.Element) -> None:
 
 
 def _is_vector(text: str) -> bool:
-    try:
-        numbers = [float(word) for word in text.split()]
-    except ValueError:
-        return False
-    return len(numbers) == 3 and all(math.isfinite(number) for number in numbers)
+    words = text.split()
+    return len(words) == 3 and all(map(limits.is_number, words))
 
 
 def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
     """Make the meshes' file names absolute; drop pictures that are missing, refuse collision shapes that are."""
-    fixes, dropped, empty, y_up = [], 0, 0, {}
+    fixes, dropped, empty, y_up = [], [], 0, {}
     for link in root.findall("link"):
         for shape in [*link.findall("visual"), *link.findall("collision")]:
             if (mesh := shape.find("./geometry/mesh")) is None:
@@ -128,27 +133,28 @@ def _find_meshes(path: Path, root: ElementTree.Element) -> list[str]:
                     empty += 1
                 continue
             try:
-                file = _mesh(path, link, mesh)
-                mesh.set("filename", str(readable_mesh(file)))
+                file, readable = _mesh(path, link, mesh)
+                mesh.set("filename", str(readable))
                 if is_y_up(file):
                     y_up[shape] = file
             except ModelError:
                 if shape.tag == "collision":
                     raise
                 link.remove(shape)
-                dropped += 1
+                dropped.append(link.get("name", ""))
     if want_turning(root, {shape: vertices_of(readable_mesh(file)) for shape, file in y_up.items()}):
         for shape, file in y_up.items():
             shape.find("./geometry/mesh").set("filename", str(readable_mesh(file, turned=True)))
         fixes.append(f"{len(y_up)} meshes with y up fit the joints only with z up: turned")
     if dropped:
-        fixes.append(f"{dropped} meshes for the eye are missing or in a format that MuJoCo does not read: left out")
+        fixes.append(f"{UNREAD}: {listing(dict.fromkeys(dropped), 6)}")
     if empty:
         fixes.append(f"{empty} shapes without extent: left out")
     return fixes
 
 
-def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> Path:
+def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> tuple[Path, Path]:
+    """A link's mesh, and what MuJoCo reads in its place."""
     name = mesh.get("filename", "")
     which = f"{path}: the collision mesh {name!r} of link {link.get('name')!r}"
     if (suffix := Path(name).suffix.lower()) and suffix not in SUFFIXES:
@@ -156,15 +162,15 @@ def _mesh(path: Path, link: ElementTree.Element, mesh: ElementTree.Element) -> P
     found = find_mesh(path, name)
     if found is None:
         raise ModelError(f"{which} does not exist among the folders above the model; unpack its package there")
-    return found
+    try:
+        return found, readable_mesh(found)
+    except ModelError as error:
+        raise ModelError(f"{which}: {error}") from None
 
 
-def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str, float, float]], list[str]]:
-    """Joint -> the joint that it follows, multiplier, offset; and a line for those that follow no existing joint.
-
-    A <mimic> without meaning is removed.
-    """
-    found, lost = {}, []
+def _drop_lost_mimics(root: ElementTree.Element) -> list[str]:
+    """Remove each <mimic> without meaning; returns a line on the joints that follow no existing joint."""
+    lost = []
     moving = {joint.get("name", "") for joint in root.findall("joint") if joint.get("type") in MOVING}
     for joint in root.findall("joint"):
         if (mimic := joint.find("mimic")) is None:
@@ -173,13 +179,7 @@ def _mimics(path: Path, root: ElementTree.Element) -> tuple[dict[str, tuple[str,
         if name not in moving or mimic.get("joint") not in moving:
             joint.remove(mimic)
             lost += [name] if name in moving else []
-            continue
-        try:
-            numbers = float(mimic.get("multiplier", "1")), float(mimic.get("offset", "0"))
-        except ValueError:
-            raise ModelError(f"{path}: <mimic> of joint {name!r} has no numbers: {mimic.attrib}") from None
-        found[name] = (mimic.get("joint", ""), *numbers)
-    return found, [f"joints that follow none that exists, on their own now: {listing(lost, 6)}"] if lost else []
+    return [f"joints that follow none that exists, on their own now: {listing(lost, 6)}"] if lost else []
 
 
 def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:

@@ -10,11 +10,11 @@ import numpy as np
 
 from embodied.errors import ModelError
 from embodied.robot.derivation.joints import Joint
-from embodied.robot.derivation.pose import carrier
+from embodied.robot.derivation.pose import carrier, qpos_of
 from embodied.robot.description import NAME
 from embodied.robot.files import compiled
 from embodied.robot.option import by_file
-from embodied.robot.prepared.gripper import Gripper, corners_of, follow, gripper_of
+from embodied.robot.prepared.gripper import Gripper, corners_of, gripper_of
 from embodied.robot.prepared.legged import bare_spec, drive, meet_surroundings
 from embodied.robot.robot import Kind, Robot, require_kind
 from embodied.robot.tree import ancestors, posed
@@ -94,8 +94,7 @@ arm_of = by_file(arm_model)
 
 def _rewritten(robot: Robot) -> ArmModel:
     require_kind(robot, Kind.ARM)
-    joints = _chain(robot)
-    gripper = gripper_of(robot, [joint.name for joint in robot.joints if joint not in joints])
+    joints, gripper = _chain(robot), gripper_at(robot)
     spec = bare_spec(robot)
     drive(spec, robot)
     _hold_gravity(spec, robot)
@@ -107,6 +106,17 @@ def _rewritten(robot: Robot) -> ArmModel:
     key.qpos, key.ctrl = home_of(robot, model, gripper)
     _check_hold(robot, joints, compiled(robot.file, spec))
     return ArmModel(robot, spec.to_xml(), joints, gripper)
+
+
+def gripper_at(robot: Robot) -> Gripper | None:
+    """The gripper of an arm: of its joints that do not move its tip."""
+    return gripper_of(robot, fingers_of(robot))
+
+
+def fingers_of(robot: Robot) -> list[str]:
+    """Joints of an arm that do not move its tip."""
+    joints = _chain(robot)
+    return [joint.name for joint in robot.joints if joint not in joints]
 
 
 def _chain(robot: Robot) -> tuple[Joint, ...]:
@@ -224,8 +234,7 @@ def _grounded(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
     )
     model = compiled(robot.file, scene)
     data = mujoco.MjData(model)
-    for joint in robot.joints:
-        data.qpos[model.joint(joint.name).qposadr[0]] = joint.home
+    data.qpos[:] = qpos_of(model, robot.home_angles)
     mujoco.mj_forward(model, data)
     names = {model.geom(int(geom)).name for contact in data.contact for geom in contact.geom} - {"ground"}
     return [geom for index, geom in enumerate(spec.geoms) if f"shape{index}" in names]
@@ -233,13 +242,10 @@ def _grounded(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]:
 
 def home_of(robot: Robot, model: mujoco.MjModel, gripper: Gripper | None) -> tuple[np.ndarray, np.ndarray]:
     """(nq,) joints and (nu,) targets of the home pose in a rewritten model, the gripper open."""
-    angles = {joint.name: joint.home for joint in robot.joints}
+    angles = robot.home_angles
     if gripper is not None:
         angles |= dict(zip(gripper.joints, gripper.open, strict=True))
-    qpos = model.qpos0.copy()
-    for name, angle in angles.items():
-        qpos[model.joint(name).qposadr[0]] = angle
-    follow(model, qpos)
+    qpos = qpos_of(model, angles)
     ctrl = np.array([angles[model.actuator(index).name] for index in range(model.nu)])
     return qpos, ctrl
 

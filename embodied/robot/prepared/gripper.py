@@ -7,9 +7,9 @@ import dataclasses
 import mujoco
 import numpy as np
 
-from embodied.robot.derivation.pose import carrier
+from embodied.robot.derivation.pose import carrier, follow
 from embodied.robot.robot import Robot
-from embodied.robot.tree import mesh_vertices
+from embodied.robot.tree import ancestors, mesh_vertices
 
 DEPTH = 0.01  # m behind the fingertips where a gripper grasps
 TIPS = 0.02  # m: what lies no further behind the end of a finger is its tip
@@ -68,21 +68,10 @@ def gripper_of(robot: Robot, actuated: list[str]) -> Gripper | None:
     return Gripper(tuple(actuated), opened, closed, names, tcp, axes)
 
 
-def follow(model: mujoco.MjModel, qpos: np.ndarray) -> None:
-    """Move joints that copy another, by an equality, to the angle that it sets; in place."""
-    for _ in range(2):  # a follower may have followers
-        for index in range(model.neq):
-            first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
-            if int(model.eq_type[index]) == int(mujoco.mjtEq.mjEQ_JOINT) and second >= 0:
-                leader, copy = model.jnt_qposadr[second], model.jnt_qposadr[first]
-                moved = np.polyval(model.eq_data[index, 4::-1], qpos[leader] - model.qpos0[leader])
-                qpos[copy] = model.qpos0[copy] + moved
-
-
 def _fingers_at(robot: Robot, actuated: list[str], share: float, carrying: int) -> dict[int, np.ndarray]:
     """Body -> (k, 3) m its corners in the carrying body's frame, with the gripper at a share of its range.
 
-    Bodies are those without children, and the carrying one itself.
+    Bodies are those with shapes beyond which there are no others, and the carrying one itself.
     """
     model, data = robot.model, mujoco.MjData(robot.model)
     data.qpos[:] = robot.home
@@ -93,13 +82,13 @@ def _fingers_at(robot: Robot, actuated: list[str], share: float, carrying: int) 
     follow(model, data.qpos)
     mujoco.mj_kinematics(model, data)
     frame = data.xmat[carrying].reshape(3, 3)
-    parents = {int(parent) for parent in model.body_parentid}
+    inner = {above for body in set(model.geom_bodyid.tolist()) for above in ancestors(model, body)[1:]}
     found = {}
     for body in range(model.nbody):
         above = int(model.body_parentid[body])
         if above in moving and body not in moving and above > 0:
             moving.add(body)
-        if body not in moving or (body in parents and body != carrying):
+        if body not in moving or (body in inner and body != carrying):
             continue
         corners = [corners_of(model, data, geom) for geom in range(model.ngeom) if int(model.geom_bodyid[geom]) == body]
         points = np.concatenate(corners or [np.zeros((0, 3))])

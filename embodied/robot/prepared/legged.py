@@ -7,10 +7,12 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from embodied.core.scenes import load_spec
 from embodied.errors import ModelError
 from embodied.robot.derivation.joints import driven
+from embodied.robot.derivation.pose import qpos_of
 from embodied.robot.description import NAME
 from embodied.robot.files import PRIMITIVES, compiled, read_model
 from embodied.robot.option import by_file
@@ -110,22 +112,22 @@ class LeggedModel:
 
 
 LOWEST_BASE = 0.03
-"""m, least height of the base's frame above the soles: a walking robot of a hand's size has more (our choice)."""
+"""m, least height of the hips above the soles: a walking robot of a hand's size has more (our choice)."""
 
 
 def legged_model(robot: Robot) -> LeggedModel:
     """The model of a legged robot: its file where that has all that tasks read, else the file rewritten.
 
     Raises:
-        ModelError: it has no legs, its base is fixed or its frame at the soles, or its servos do not hold it upright.
+        ModelError: it has no legs, its base is fixed, its hips are at the soles, or its servos do not hold it upright.
     """
     require_kind(robot, Kind.LEGGED)
     if not robot.free:
         raise ModelError(f'{robot.file}: its base is fixed, and it cannot walk; say base = "free" in {NAME}')
     if robot.height < LOWEST_BASE:
         raise ModelError(
-            f"{robot.file}: the frame of its base {robot.trunk!r} is {robot.height:.3f} m above the soles in the home "
-            f"pose, and tasks measure the robot by it; expected {LOWEST_BASE} m or more, such as a frame at the hips"
+            f"{robot.file}: its hips are {robot.height:.3f} m above the soles in the home pose; expected "
+            f"{LOWEST_BASE} m or more: say another home in {NAME}"
         )
     feet = _complete(robot)
     return _rewritten(robot) if feet is None else _as_it_is(robot, feet)
@@ -148,9 +150,10 @@ def _complete(robot: Robot) -> tuple[str, ...] | None:
     of_feet = FOOT_SENSORS if len(feet) > 2 else SOLE_SENSORS
     needed = {*TRUNK_SENSORS, *(f"{foot}_{sensor}" for foot in feet for sensor in of_feet)}
     needed |= {f"{joint.name}_torque" for joint in robot.joints}
-    alone = not (model.nmesh or (model.geom_bodyid == 0).any() or robot.fixes)
+    alone = not (model.nmesh or (model.geom_bodyid == 0).any() or robot.fixes or robot.lift)
     has_home = "home" in {model.key(number).name for number in range(model.nkey)}
-    return feet if alone and has_home and needed <= sensors and _has_servos(robot) else None
+    complete = alone and has_home and needed <= sensors and _has_servos(robot)
+    return feet if complete and not reset_defaults(read_model(robot.file).spec) else None
 
 
 def _has_servos(robot: Robot) -> bool:
@@ -185,6 +188,7 @@ def _rewritten(robot: Robot) -> LeggedModel:
     """The file without its scene, with servos, sensors, the key `home`, and contacts with the ground alone."""
     spec = bare_spec(robot)
     root = spec.body(robot.trunk)
+    raise_frame(root, robot)
     away = 3.0 * robot.height
     track = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
     root.add_camera(name="track", mode=track, pos=[0.55 * away, -1.1 * away, 0.35 * away], quat=TRACK)
@@ -217,6 +221,20 @@ def _rewritten(robot: Robot) -> LeggedModel:
         roles=parts,
         stiffness=tuple(soft.get(joint.name, joint.servo.kp) for joint in robot.joints),
     )
+
+
+def raise_frame(base: mujoco.MjsBody, robot: Robot) -> None:
+    """Move a base's frame up by the robot's lift in the home pose, and nothing else."""
+    turn = Rotation.from_quat(robot.home[3:7], scalar_first=True)
+    shift = turn.inv().apply([0.0, 0.0, robot.lift])
+    parts = [*base.geoms, *base.sites, *base.cameras, *base.lights, *base.bodies, *base.frames]
+    for part in [part for part in parts if part.frame is None]:
+        spans = isinstance(part, mujoco.MjsGeom | mujoco.MjsSite) and np.isfinite(part.fromto).all()
+        if spans:  # from end to end, in place of a position
+            part.fromto = np.asarray(part.fromto) - np.tile(shift, 2)
+        else:
+            part.pos = np.asarray(part.pos) - shift
+    base.ipos = np.asarray(base.ipos) - shift
 
 
 def _soft_ankles(robot: Robot, parts: tuple[Role, ...]) -> dict[str, float]:
@@ -263,6 +281,7 @@ def bare_spec(robot: Robot) -> mujoco.MjSpec:
     """The robot of the file, without scene, motors, sensors and keys; meshes are found from anywhere."""
     spec = read_model(robot.file, robot.collision).spec
     clear(spec)
+    reset_defaults(spec)
     if not Path(spec.meshdir or "").is_absolute():
         spec.meshdir = str((robot.file.parent / (spec.meshdir or "")).resolve())
     return spec
@@ -280,6 +299,29 @@ def clear(spec: mujoco.MjSpec) -> None:
     )  # each element once
     for element in [one for elements in scene for one in elements]:
         spec.delete(element)
+
+
+DEFAULTS = ("actuator", "camera", "equality", "geom", "joint", "light", "material", "mesh", "site")
+"""Kinds of elements with defaults that robots and their scenes have."""
+NO_VALUES = ("alt", "classname", "compiler", "id", "info", "name", "plugin", "signature", "userdata")
+"""Of their attributes, those that are no values of an element."""
+
+
+def reset_defaults(spec: mujoco.MjSpec) -> bool:
+    """Make MuJoCo's defaults those of elements that are added; returns whether the file had others.
+
+    Its own elements keep their values. Otherwise its gears would drive our servos, and its contacts be the floor's.
+    """
+    plain, changed = mujoco.MjSpec(), False
+    for kind in DEFAULTS:
+        given, usual = getattr(spec.default, kind), getattr(plain.default, kind)
+        for name in dir(usual):
+            if name.startswith("_") or name in NO_VALUES or callable(value := getattr(usual, name)):
+                continue
+            if not np.array_equal(getattr(given, name), value, equal_nan=isinstance(value, np.ndarray | float)):
+                setattr(given, name, value)
+                changed = True
+    return changed
 
 
 def drive(spec: mujoco.MjSpec, robot: Robot) -> None:
@@ -377,9 +419,7 @@ def meet_surroundings(spec: mujoco.MjSpec, robot: Robot) -> list[mujoco.MjsGeom]
 
 def _placed(robot: Robot, model: mujoco.MjModel) -> np.ndarray:
     """(nq,) the home pose in the rewritten model, its feet on the ground."""
-    qpos = model.qpos0.copy()
-    for joint in robot.joints:
-        qpos[model.joint(joint.name).qposadr[0]] = joint.home
+    qpos = qpos_of(model, robot.home_angles)
     qpos[:7] = robot.home[:7]
     feet = tuple(int(model.body(foot).id) for foot in robot.feet)
     qpos[2] -= lowest_point(posed(model, qpos), model, feet)[0]

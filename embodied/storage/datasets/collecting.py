@@ -110,6 +110,7 @@ def collect(
     policy: PolicyFunction,
     config: CollectConfig,
     on_step: Callable[[int, int], object] = lambda kept, step: None,
+    begun: Sequence[int] = (),
 ) -> Iterator[Demonstration]:
     """Episodes of one task, in an order that does not depend on how many environments run or which is faster.
 
@@ -118,17 +119,22 @@ def collect(
         policy: Its actions are clipped to [-1, 1]; images that it does not read are not rendered.
         config: Number and kind of the episodes.
         on_step: Called after each control step with the number of demonstrations so far, and that of the step.
+        begun: `Demonstration.tried` of those that there are already: only those after them are yielded. As many
+            environments must run.
 
     Raises:
         EmbodiedError: the environment has no cameras, many agents, or not the group of the state; or too few succeeded.
     """
     require_recordable(env, config.state)
     keypoints_of = jax.jit(jax.vmap((env.task.pictures or Pictures()).keypoints))
-    kept = tried = round_number = 0
-    while kept < config.episodes:
+    there = begun[-1] if begun else 0
+    round_number = (there - 1) // env.num_envs if there else 0
+    tried = round_number * env.num_envs
+    kept = sum(number <= tried for number in begun)
+    while len(begun) < config.episodes and kept < config.episodes:
         seed = round_seed(config.seed, round_number)
-        wanted, told = config.episodes - kept, functools.partial(on_step, kept)
-        done = record_episodes(env, policy, config, seed, wanted, keypoints_of, told)
+        wanted, on_one = config.episodes - kept, functools.partial(on_step, kept)
+        done = record_episodes(env, policy, config, seed, wanted, keypoints_of, on_one)
         for place in range(env.num_envs):
             if kept == config.episodes or not done.finished[place]:
                 break
@@ -136,9 +142,10 @@ def collect(
             if done.success[place] or config.failures:
                 # In turn, so that every paraphrase is used equally often.
                 texts = done.instructions[place].paraphrases
-                episode = episode_of(env, done, place, texts[kept % len(texts)], seed)
-                kept += 1
-                yield Demonstration(episode, float(done.noise[place]), tried)
+                told, kept = texts[kept % len(texts)], kept + 1
+                if tried > there:
+                    episode = episode_of(env, done, place, told, seed)
+                    yield Demonstration(episode, float(done.noise[place]), tried)
         if tried >= config.attempts * config.episodes > kept:
             raise EmbodiedError(
                 f"{kept} of {tried} episodes of '{env.name}' succeeded, fewer than the {config.episodes} that were "

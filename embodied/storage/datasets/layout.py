@@ -39,6 +39,7 @@ instruction."""
 CAMERA = re.compile(r"[A-Za-z0-9_-]+")  # names that are safe as part of a path
 LARGEST_SIDE, LARGEST_VECTOR = 16384, 65536  # beyond, a file with false sizes would fill the memory
 CODEC, PIXELS = "h264", "yuv420p"
+NEAR = 0.25  # of a frame: times as near as this are the same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,17 +170,35 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
     (shape,) = sizes
     if len(shape) != 3 or shape[2] != 3 or min(shape) < 1 or max(shape) > LARGEST_SIDE:
         raise ValueError(f"images are {shape}, expected (height, width, 3), at most {LARGEST_SIDE} pixels a side")
+    fps = _whole(document, "fps")
+    for camera, value in images.items():
+        said = {
+            key: value["info"][key]
+            for key in ("video.fps", "video.height", "video.width")
+            if key in (value.get("info") or {})
+        }
+        wanted = {"video.fps": fps, "video.height": shape[0], "video.width": shape[1]}
+        if wrong := [f"{key} {told}, expected {wanted[key]}" for key, told in said.items() if told != wanted[key]]:
+            raise ValueError(f"{IMAGES}{camera} has {listing(wrong)}")
     return DatasetInfo(
-        fps=int(document["fps"]),
+        fps=fps,
         cameras=tuple(images),
         size=(shape[1], shape[0]),
         state_names=_names(features[STATE], STATE),
         action_names=_names(features[ACTION], ACTION),
         keypoint_names=_keypoint_names(features, tuple(images)),
-        episodes=int(document["total_episodes"]),
-        frames=int(document["total_frames"]),
-        instructions=int(document["total_tasks"]),
+        episodes=_whole(document, "total_episodes"),
+        frames=_whole(document, "total_frames"),
+        instructions=_whole(document, "total_tasks"),
     )
+
+
+def _whole(document: Mapping[str, Any], key: str) -> int:
+    """A whole number of the document, which others may write as 30.0."""
+    value = document[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != round(value):
+        raise ValueError(f"{key} is {value!r}, expected a whole number")
+    return int(value)
 
 
 def _keypoint_names(features: Mapping[str, Any], cameras: tuple[str, ...]) -> tuple[str, ...]:

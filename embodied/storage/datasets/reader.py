@@ -20,8 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from embodied.errors import EmbodiedError, listing, reason
-from embodied.rendering.video_files import Decoder, check_whole
+from embodied.rendering.video_files import Decoder
 from embodied.storage.datasets import layout
+from embodied.storage.datasets.consistency import (
+    check_film,
+    check_finite,
+    check_frames,
+    check_statistics,
+    first_frame,
+)
 from embodied.storage.datasets.episode import Episode
 from embodied.storage.datasets.layout import ACTION, KEYPOINTS, STATE, DatasetInfo, read_info
 from embodied.storage.datasets.statistics import Statistics
@@ -86,10 +93,15 @@ class Dataset(Sequence[Episode]):
                 f"its {layout.INFO} says {info.episodes} of {info.frames}"
             )
         self.instructions: list[str] = read_instructions(folder / layout.TASKS)
-        for video in {(camera, row.video_files[camera]) for row in self.rows for camera in info.cameras}:
-            check_whole(layout.video_path(folder, *video))
+        for camera, file in {(camera, row.video_files[camera]) for row in self.rows for camera in info.cameras}:
+            inside = {number: row for number, row in enumerate(self.rows) if row.video_files[camera] == file}
+            check_film(layout.video_path(folder, camera, file), camera, inside, info)
         # Numbers are few beside images: reading them all now finds what is missing before a training begins.
         self._numbers = dict(self._read_numbers(index) for index in sorted({row.data_file for row in self.rows}))
+        if (folder / layout.STATS).exists():
+            every = [vectors for vectors, _ in self._numbers.values()]
+            whole = {name: np.concatenate([part[name] for part in every]) for name in info.vectors}
+            check_statistics(folder / layout.STATS, self.statistics, whole)
 
     @functools.cached_property
     def statistics(self) -> dict[str, Statistics]:
@@ -180,7 +192,7 @@ class Dataset(Sequence[Episode]):
 
     def _begin(self, row: EpisodeRow, camera: str) -> int:
         """Number of an episode's first frame in its video."""
-        return round(row.video_starts[camera] * self.info.fps)
+        return first_frame(row, camera, self.info)
 
     def _decoder(self, row: EpisodeRow, camera: str, first: int) -> Decoder:
         path = layout.video_path(self.folder, camera, row.video_files[camera])
@@ -189,12 +201,15 @@ class Dataset(Sequence[Episode]):
     def _read_numbers(self, index: int) -> tuple[int, tuple[dict[str, np.ndarray], int]]:
         """File of frames -> the numbers of each feature, and which of the dataset's frames is its first."""
         path, info = layout.data_path(self.folder, index), self.info
-        table = read_table(path, (*info.vectors, "index"))
-        length = sum(row.length for row in self.rows if row.data_file == index)
+        table = read_table(path, (*info.vectors, *layout.COUNTERS))
+        inside = {number: row for number, row in enumerate(self.rows) if row.data_file == index}
+        length = sum(row.length for row in inside.values())
         if len(table) != length:
             raise EmbodiedError(f"the table '{path}' has {len(table)} frames, its episodes have {length}")
+        check_frames(path, table, inside, info, self.instructions)
         try:
             vectors = {name: matrix(table[name], len(names)) for name, names in info.vectors.items()}
         except (ValueError, AttributeError) as error:
             raise EmbodiedError(f"the table '{path}' does not hold what {layout.INFO} says: {reason(error)}") from error
-        return index, (vectors, int(table["index"][0].as_py()))
+        check_finite(path, vectors)
+        return index, (vectors, next(iter(inside.values())).first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ import pyarrow.parquet as pq
 
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.datasets.episode import Episode
-from embodied.storage.datasets.layout import IMAGES, DatasetInfo, chunk_and_file
+from embodied.storage.datasets.layout import IMAGES, NEAR, DatasetInfo, chunk_and_file
 from embodied.storage.datasets.statistics import Statistics
 from embodied.storage.files import require_regular
 
 OWN = "embodied/"  # before the names of our own columns
+STATISTICS = "stats"  # before those of an episode's statistics
+COUNTS = ("seed", "tried")
+"""Own columns that may have empty cells."""
 INSTRUCTION = "task"  # LeRobot's word for an instruction
 
 
@@ -43,6 +47,8 @@ class EpisodeRow:
     seed: int | None
     noise: float
     """Standard deviation of the noise on its actions."""
+    tried: int | None = None
+    """Episodes of its task that were tried up to this one; None if another program recorded it."""
 
 
 def frame_table(episode: Episode, info: DatasetInfo, number: int, first: int, instruction: int) -> pa.Table:
@@ -67,11 +73,11 @@ def _vectors(values: np.ndarray) -> pa.Array:
 
 
 def episode_table(
-    rows: Sequence[EpisodeRow], statistics: Sequence[Mapping[str, Statistics]], info: DatasetInfo
+    rows: Sequence[EpisodeRow], statistics: Sequence[Mapping[str, Statistics]], info: DatasetInfo, number: int = 0
 ) -> pa.Table:
-    """`meta/episodes`: a row for each episode, with the statistics of each of its features."""
+    """`meta/episodes`: a row for each episode from a `number` on, with the statistics of each of its features."""
     columns: dict[str, list[Any]] = {
-        "episode_index": list(range(len(rows))),
+        "episode_index": list(range(number, number + len(rows))),
         "tasks": [[row.instruction] for row in rows],
         "length": [row.length for row in rows],
         "dataset_from_index": [row.first for row in rows],
@@ -87,10 +93,12 @@ def episode_table(
             start + row.length / info.fps for start, row in zip(starts, rows, strict=True)
         ]
     for feature, kinds in statistics[0].items():
-        columns |= {f"stats/{feature}/{kind}": [part[feature][kind].tolist() for part in statistics] for kind in kinds}
-    columns |= {f"{OWN}{name}": [getattr(row, name) for row in rows] for name in ("task", "success", "seed", "noise")}
-    table = pa.table({name: values for name, values in columns.items() if name != f"{OWN}seed"})
-    return table.append_column(f"{OWN}seed", pa.array(columns[f"{OWN}seed"], pa.int64()))
+        columns |= {
+            f"{STATISTICS}/{feature}/{kind}": [part[feature][kind].tolist() for part in statistics] for kind in kinds
+        }
+    own = {f"{OWN}{name}": [getattr(row, name) for row in rows] for name in ("task", "success", "noise")}
+    counts = {f"{OWN}{name}": pa.array([getattr(row, name) for row in rows], pa.int64()) for name in COUNTS}
+    return pa.table({**columns, **own, **counts})
 
 
 def _places(key: str, files: Sequence[int]) -> dict[str, list[int]]:
@@ -139,13 +147,23 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     place = tuple(chunk_and_file(0))
     videos = [f"videos/{IMAGES}{camera}/{part}" for camera in info.cameras for part in (*place, "from_timestamp")]
     needed = ["episode_index", "tasks", "length", "dataset_from_index", *(f"data/{part}" for part in place), *videos]
-    own = [f"{OWN}{name}" for name in ("task", "success", "seed", "noise")]
-    rows: list[dict[str, Any]] = []
+    ends = ["dataset_to_index", *(f"videos/{IMAGES}{camera}/to_timestamp" for camera in info.cameras)]
+    more = [*(f"{OWN}{name}" for name in ("task", "success", "noise", *COUNTS)), *ends]
+    rows: list[tuple[Path, dict[str, Any]]] = []
     for path in paths:
         table = read_table(path, needed)
         if empty := [name for name in needed if table[name].null_count]:
             raise EmbodiedError(f"'{path}' leaves cells of {listing(empty)} empty")
-        rows += table.select([*needed, *(name for name in own if name in table.column_names)]).to_pylist()
+        for name in needed:
+            if not _KINDS.get(name.rpartition("/")[2], pa.types.is_integer)(kind := table[name].type):
+                raise EmbodiedError(f"'{path}' has {name} of type {kind}, unlike LeRobot's")
+        chosen = table.select([*needed, *(name for name in more if name in table.column_names)])
+        rows += [(path, row) for row in chosen.to_pylist()]
+    rows.sort(key=lambda item: item[1]["episode_index"])
+    first = 0
+    for number, (path, row) in enumerate(rows):
+        _check_row(path, row, number, first, info)
+        first += row["length"]
 
     def file(row: Mapping[str, Any], key: str) -> int:
         return row[f"{key}/chunk_index"] * chunk + row[f"{key}/file_index"]
@@ -163,9 +181,58 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
             success=bool(row.get(f"{OWN}success", True)),
             seed=row.get(f"{OWN}seed"),
             noise=row.get(f"{OWN}noise") or 0.0,
+            tried=row.get(f"{OWN}tried"),
         )
-        for row in sorted(rows, key=lambda row: row["episode_index"])
+        for _, row in rows
     ]
+
+
+_KINDS = {
+    "tasks": lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind),
+    "from_timestamp": pa.types.is_floating,
+}
+"""Type of columns that are not whole numbers."""
+
+
+def _check_row(path: Path, row: Mapping[str, Any], number: int, first: int, info: DatasetInfo) -> None:
+    """Check the row that should be that of episode `number`, whose first frame is `first`.
+
+    Raises:
+        EmbodiedError: it is another's, or its length, frames and times do not belong together.
+    """
+    length = row["length"]
+    wanted = {"episode_index": number, "length": max(length, 1), "dataset_from_index": first}
+    for name, value in {**wanted, "dataset_to_index": first + length}.items():
+        if row.get(name, value) != value:
+            raise EmbodiedError(f"'{path}' says {name} {row[name]} of episode {number}; expected {value}")
+    for camera in info.cameras:
+        key = f"videos/{IMAGES}{camera}"
+        begin, end = row[f"{key}/from_timestamp"], row.get(f"{key}/to_timestamp")
+        frames = begin * info.fps
+        if not (math.isfinite(frames) and frames > -NEAR and abs(frames - round(frames)) <= NEAR):
+            raise EmbodiedError(
+                f"'{path}' says {key}/from_timestamp {begin} of episode {number}; expected a multiple of "
+                f"{1 / info.fps:g} s, 0 or more"
+            )
+        if end is not None and not abs((end - begin) * info.fps - length) <= NEAR:
+            raise EmbodiedError(
+                f"'{path}' says {key}/to_timestamp {end} of episode {number}; expected {begin + length / info.fps:g}: "
+                f"{length} frames at {info.fps} Hz"
+            )
+
+
+def read_statistics(paths: Sequence[Path]) -> list[dict[str, Statistics]]:
+    """Of each episode in the tables of `episode_table`."""
+    found: list[dict[str, Statistics]] = []
+    for path in paths:
+        table = read_table(path, ())
+        names = [name for name in table.column_names if name.startswith(f"{STATISTICS}/")]
+        for row in table.select(names).to_pylist():
+            found.append({})
+            for name, value in row.items():
+                feature, _, kind = name.removeprefix(f"{STATISTICS}/").rpartition("/")
+                found[-1][feature] = {**found[-1].get(feature, {}), kind: np.asarray(value)}
+    return found
 
 
 def read_table(path: Path, needed: Sequence[str]) -> pa.Table:

@@ -91,6 +91,7 @@ class FineTuningSession(VLASession):
                 metrics |= {name: total / (tuning.steps - counted) for name, total in self._sums.items()}
                 if due:
                     assert self.trials is not None
+                    self.save()  # a signal within the trial leaves it
                     line.update(tuning.steps, f"{progress_text(self._latest)}  trying ...")
                     metrics |= self.trials.run(tuning.policy)
                     tried = time.monotonic()

@@ -27,7 +27,7 @@ class VLAConfig:
     """Of each block; divides `width` and `text_width`."""
     channels: tuple[int, int, int] = (48, 96, 192)
     """Of the image encoder at a quarter, an eighth and a sixteenth of the resolution."""
-    text_width: int = 128
+    text_width: int = 96
     """Channels of a word."""
     text_layers: int = 2
     """Transformer blocks of the text encoder."""
@@ -74,7 +74,7 @@ class Size(StrEnum):
 
 SIZES = {
     Size.MICRO: VLAConfig(width=128, layers=3, attention_heads=4, channels=(24, 48, 96), text_width=64),
-    Size.TINY: VLAConfig(text_width=96),
+    Size.TINY: VLAConfig(),
     Size.SMALL: VLAConfig(width=384, layers=8, channels=(64, 128, 256), text_width=192, text_buckets=4096),
     Size.BASE: VLAConfig(
         width=768, layers=12, attention_heads=12, channels=(96, 192, 384), text_width=384, text_layers=4,

@@ -111,6 +111,7 @@ class RLSession(VLASession):
             self.seconds = before + time.monotonic() - begun
             metrics |= speeds(self.timer.take(), learner.env_steps - steps, metrics["frames"])
             if time.monotonic() - tried > settings.trial_seconds:
+                self.save()  # a signal within the trial leaves it
                 line.update(self.share_done, f"{progress_text(self._latest)}  trying ...")
                 with self.timer.phase(Phase.TRIALS):
                     metrics |= self.trials.run(learner.policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,7 +57,7 @@ class TaskEvaluator:
             self._totals[name] = self._totals.get(name, 0.0) + float(np.mean(value))
 
     def result(self) -> TaskResult:
-        means = {name: total / max(self._steps, 1) for name, total in self._totals.items()}
+        means = {name: total / max(self._steps, 1) for name, total in self._totals.items() if not math.isnan(total)}
         seconds = self._steps * self._task.timing.control_dt
         return TaskResult(self._success and not self._failed, self._failed, seconds, means)
 

@@ -17,6 +17,7 @@ USUAL = 0.5  # of all poses: bodies that touch in more are neighbours, whose sha
 LOWEST = 0.05  # m of the tip above the ground
 NEAREST = 0.2  # of the farthest tip's distance from the base's axis that is kept free
 SECTOR = np.radians(75)  # to either side of where the arm points at home
+STILL = 0.02  # m that a tip moves at least: as near to a goal as counts
 BATCH = 1024  # poses tried at a time
 MOST = 60  # batches
 
@@ -37,7 +38,7 @@ def reachable(arm: ArmModel, low: np.ndarray, high: np.ndarray, count: int) -> P
     """`count` poses with joints between two ends (n,), ahead of the arm and above the ground; the same every time.
 
     Raises:
-        ModelError: hardly any pose is free of contact.
+        ModelError: hardly any pose is free of contact, or the tip hardly moves.
     """
     scene = _scene(arm)
     ours = mujoco.MjModel.from_xml_string(arm.xml)
@@ -68,6 +69,11 @@ def reachable(arm: ArmModel, low: np.ndarray, high: np.ndarray, count: int) -> P
             touching.append(_pairs(scene, free))
         if (kept := _kept(np.array(pos), foot, touching)).sum() >= count:
             chosen = np.flatnonzero(kept)[:count]
+            if (wide := float(np.ptp(np.array(pos)[chosen], axis=0).max())) < STILL:
+                raise ModelError(
+                    f"{arm.source.file}: its tip {arm.source.tip!r} moves by {wide:.3f} m at most; say a tip farther "
+                    f"from the joints in {NAME}"
+                )
             return Poses(np.array(joints)[chosen], np.array(pos)[chosen], np.array(rot)[chosen])
     raise ModelError(
         f"{arm.source.file}: of {MOST * BATCH:,} poses of this arm {int(kept.sum())} lie ahead of it, above the "

@@ -18,12 +18,12 @@ from embodied.core.scenes import compose_text, path_of
 from embodied.errors import ModelError
 from embodied.robot.prepared.arm import ArmModel, arm_of
 from embodied.robot.prepared.gripper import Gripper
+from embodied.robot.standard import GRASPING
 from tasks.manipulation.common import panda
 from tasks.manipulation.common.arm import Arm
 from tasks.manipulation.common.objects import looks
 
 PANDA = "panda"  # the default robot
-FEWEST = 6  # joints that lead a hand to a point and keep it pointing down, its fingers opening along y
 HEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4)  # m of the base above the table's top, that are tried
 DISTANCES = np.arange(0.35, 1.0, 0.1)  # m from the base's axis to the table's middle, likewise
 MIDDLE = np.array([0.0, 0.6, 0.2])  # m, the table's middle: where the hand rests
@@ -231,9 +231,9 @@ def placed(model: ArmModel, points: tuple[tuple[float, ...], ...]) -> PlacedArm:
     file, limits, home = model.source.file, model.limits, model.home
     if model.gripper is None:
         raise ModelError(f"{file} has no two-finger gripper, which the tasks at a table need; track-pose needs none")
-    if len(model.joints) < FEWEST:
+    if len(model.joints) < GRASPING:
         raise ModelError(
-            f"{file} has {len(model.joints)} joints before its gripper; tasks at a table need {FEWEST}, to reach "
+            f"{file} has {len(model.joints)} joints before its gripper; tasks at a table need {GRASPING}, to reach "
             "and to keep the hand pointing down; track-pose needs none"
         )
     arm = Arm.of(model)

@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from embodied.core.scenes import compile_spec, load_spec
-from embodied.rendering.pictures import choose_backend
+from embodied.rendering import opengl
 from tasks.grasping.clutter.pictures import SCALE, Picture
 from tasks.grasping.objects.model import add_object
 from tasks.grasping.objects.pointclouds import Camera, PlacedObject
@@ -86,11 +86,10 @@ def render_picture(
     scene: CooperationScene, camera: Camera = VIEW, joints: Mapping[str, np.ndarray] | None = None
 ) -> Picture:
     """The picture; `labels` are the objects' marks, 0 elsewhere. Raises where nothing here can draw."""
-    choose_backend()
     model = model_of(scene, camera)
     data = pose(model, scene, joints or {})
     marks = _marks(model)
-    with mujoco.Renderer(model, camera.height, camera.width) as renderer:
+    with opengl.renderer(model, (camera.width, camera.height)) as renderer:
         renderer.update_scene(data, "view")
         colour = renderer.render().copy()
         renderer.enable_depth_rendering()

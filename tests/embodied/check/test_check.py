@@ -138,6 +138,24 @@ TOLD = '''
     def declared_terms(self):
         return (Term("wind", "it blows", optional=False),)
 
+== variation of zeros: variations have an effect
+-> variation 'friction': two draws of it are the same; expected model fields that differ
+    def declared_terms(self):
+        def apply(key, fields):
+            return {"dof_frictionloss": fields["dof_frictionloss"] * jax.random.uniform(key)}
+
+        return (Term("friction", "of the rail", apply, no_range="any"),)
+
+== variation of a point: variations have an effect
+-> variation 'lag': its ranges are single numbers; expected a smaller and a larger
+    def declared_terms(self):
+        return (Term("lag", "the motor is late", ranges=(Range("delay", 0.1, 0.1, "s"),)),)
+
+== variation that is not drawn: variations have an effect
+-> variation 'wind': every hook is the same function without it; expected that a hook draws it
+    def declared_terms(self):
+        return (Term("wind", "it blows", ranges=(Range("force", 0.0, 1.0, "N"),)),)
+
 == options: options survive the way to a file and back
 -> options Options: they cannot be kept as JSON
     @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Tables: whole names, 80 columns on a terminal, tabs in a pipe; results on standard output alone."""
 
 import random
+import re
 import string
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from rich.text import Text
 
 from embodied import cli
 from embodied.cli import Table
+from embodied.cli import terminal as terminal_module
 from embodied.evaluation import tables
 from tests.kit.commands import plain
 
@@ -71,6 +74,28 @@ def test_notes_go_to_standard_error_alone(capsys):
     assert said.out == ""
     assert "compiling ..." in said.err
     assert "100 %" in said.err
+
+
+def test_a_line_has_a_clock_while_nothing_is_reported_and_then_the_time_left(capsys, monkeypatch):
+    monkeypatch.setattr(terminal_module, "CLOCK_INTERVAL", 0.02)
+    monkeypatch.setattr(terminal_module, "LINE_INTERVAL", 0.05)
+    with cli.Line("swarm/hover", 10, before=cli.COMPILING) as line:
+        time.sleep(0.2)
+        line.update(2, "2 steps")
+        time.sleep(0.4)
+        line.update(6, "6 steps")
+        time.sleep(0.1)
+        line.update(10, "10 steps")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "swarm/hover  compiling ...  0 s"
+    assert "swarm/hover   20 %  2 steps" in said
+    assert any(re.fullmatch(r"swarm/hover   60 %  6 steps  \d s left", each) for each in said)
+    assert said[-1] == "swarm/hover  100 %  10 steps"
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(45.2, "45 s"), (130, "2 min"), (5999, "100 min"), (8000, "2.2 h")])
+def test_durations_are_short(seconds, said):
+    assert terminal_module.duration(seconds) == said
 
 
 def test_tables_are_drawn_in_one_place():

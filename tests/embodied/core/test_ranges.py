@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,8 +11,12 @@ import mujoco
 import numpy as np
 import pytest
 
+from embodied.check.functions import variations_have_an_effect
 from embodied.core import randomization
 from embodied.core.randomization import Distribution, Range, Term
+from embodied.core.task import Task
+from embodied.env.registry import join_content
+from tests.kit.robots import biped, quadruped, six_axes
 from tests.kit.worlds import task_of
 
 KEYS = jax.random.split(jax.random.key(0), 300)
@@ -48,6 +53,46 @@ def test_model_fields_are_drawn_from_the_range_that_is_listed(term: Term, field:
     value, own = np.asarray(drawn)[(slice(None), *rows)], getattr(MODEL, field)[rows]
     (only,) = term.ranges
     fills(value / own if only.quantity == "factor" else value - own, only)
+
+
+FILES = {
+    "locomotion/velocity": quadruped(),
+    "locomotion/velocity-biped": biped(),
+    "locomotion/getup": quadruped(),
+    "manipulation/track-pose": six_axes(),
+}  # fmt: skip
+"""Task -> a robot whose file states no friction of its joints."""
+
+
+def of_robot(name: str, friction: float, folder: Path) -> Task[Any]:
+    """A task, of the robot of its file with so much friction, N m, in its joints."""
+    file = folder / "robot.urdf"
+    file.write_text(FILES[name].replace("</joint>", f'<dynamics friction="{friction}"/></joint>'))
+    kind = join_content()[name].load()
+    return kind(kind.config_type(robot=str(file)))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("friction", [0.0, 0.1])
+def test_a_variation_without_effect_on_a_robot_is_none_of_its_task(name: str, friction: float, tmp_path: Path) -> None:
+    task = of_robot(name, friction, tmp_path)
+    assert ("joint_friction" in task.varied) == ("joint_friction" in task.variations) == (friction > 0)
+    assert {"armature", "link_mass", "motor_strength", "latency", "encoder_bias"} <= set(task.variations)
+    assert "joint_friction" not in task.without(variations=["joint_friction"]).variations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_every_variation_of_a_robot_without_friction_has_an_effect(name: str, tmp_path: Path) -> None:
+    assert [str(finding) for finding in variations_have_an_effect(of_robot(name, 0.0, tmp_path))] == []
+
+
+def test_a_factor_varies_what_is_not_zero_in_its_rows() -> None:
+    assert not randomization.scale("a", "dof_frictionloss", 0.5, 2.0).varies(MODEL)
+    assert not randomization.scale("a", "body_mass", 0.5, 2.0, [0]).varies(MODEL)
+    assert randomization.scale("a", "body_mass", 0.5, 2.0, [0, 1]).varies(MODEL)
+    assert randomization.offset("a", "dof_frictionloss", 0.5, 2.0).varies(MODEL)
+    assert not randomization.scale_servos("a", 0.5, 2.0, []).varies(MODEL)
 
 
 @pytest.mark.parametrize("name", ["swarm/hover", "locomotion/go1-joystick-flat", "manipulation/track-pose"])

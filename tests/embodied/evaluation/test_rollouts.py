@@ -45,3 +45,23 @@ def test_whole_trials_are_counted_and_their_episodes_add_up(tmp_path: Path) -> N
 
 def test_without_trials_there_is_nothing_by_episode() -> None:
     assert Evaluation(2, {"success": torch.ones(2)}, 1.0, 2).by_episode() == []
+
+
+SOMETIMES = """
+    def metrics(self, world, state):
+        goal = state.goal
+        return {"upper": jnp.where(goal > 0, goal, jnp.nan), "never": jnp.nan * goal, "goal": goal}
+"""
+
+
+def test_a_metric_that_is_no_number_in_an_episode_is_left_out_of_what_is_said_of_it(tmp_path: Path) -> None:
+    """In statistics of a training, and in an evaluation; a metric that no episode has is missing."""
+    (tmp_path / "mass.py").write_text(SOUND + SOMETIMES)
+    env = embodied.make(str(tmp_path / "mass.py"), 8, episode_steps=3)
+    outcome = evaluate(env, random_policy(1), 8)
+    goals = outcome.values["goal"]
+    assert 0 < int((goals > 0).sum()) < len(goals)
+    for said in (outcome.summary(), env.statistics()):
+        assert said["upper"] == pytest.approx(float(goals[goals > 0].double().mean()), rel=1e-4)
+        assert said["goal"] == pytest.approx(float(goals.double().mean()), abs=1e-4)
+        assert "never" not in said

@@ -19,6 +19,7 @@ from embodied.env.factory import make
 from embodied.env.options import EnvOptions
 from embodied.env.registry import Registry, Suite, TaskEntry, join_content
 from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.evaluation import suites as evaluate_suites
 from embodied.evaluation.rates import overall, wilson
 from embodied.evaluation.suites import build_suite, evaluate_suite, find_suite
 from policies.training.loading import load_policy
@@ -207,6 +208,38 @@ def test_it_is_evaluated_as_after_its_training_with_a_page_that_shows_both(
     assert all(name in page.read_text() for name in ("sound", "far", "at the last step", "Learning", "</html>"))
     rows = json.loads(again.read_text())["results"]
     assert [row["return"] for row in rows] == [row["return"] for row in result["results"]]
+
+
+def test_tasks_that_were_evaluated_survive_a_stop_and_the_result_is_that_of_one_process(
+    toy: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, built = [toy.name, "--policy", "expert", "--episodes", "2", "--episode-steps", "5"], evaluate_suites.build
+
+    def result(*more: str) -> list[dict[str, Any]]:
+        assert evaluate.main([*words, *more, "--json", "e.json"]) == 0
+        rows = json.loads(Path("e.json").read_text())["results"]
+        return [{name: value for name, value in row.items() if "second" not in name} for row in rows]
+
+    def stopped(options: EnvOptions[Any]) -> Env:
+        if options.task == toy.tasks[1]:
+            raise KeyboardInterrupt
+        return built(options)
+
+    whole = result()
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate_suites, "build", stopped)
+        said = run(evaluate.main, *words)
+    assert (said.code, "1 of 2 tasks are evaluated; the same command with --resume goes on" in said.err) == (130, True)
+    (left,) = Path("runs/evaluations/toy").glob("unfinished-*.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            evaluate_suites, "build", lambda options: built(options) if options.task != toy.tasks[0] else None
+        )
+        assert result("--resume") == whole
+    assert not left.exists()
+    left.write_text('{"rows": 3}')
+    assert "; remove it" in refused(evaluate.main, *words, "--resume")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import dataclasses
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import imageio.v3 as iio
 import mujoco
@@ -14,6 +15,7 @@ from embodied.rendering import opengl
 from embodied.rendering.opengl import choose_backend
 from embodied.rendering.pictures import FollowCamera, Renderer, View, frame
 from embodied.rendering.scene_state import floating_bodies
+from embodied.robot import Robot, draw
 from embodied.viewer.film import VideoWriter, check_kind, contact_sheet, record
 
 SIZE = (80, 48)
@@ -148,12 +150,24 @@ def test_a_machine_without_graphics_is_told_what_to_install(monkeypatch: pytest.
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(opengl.sys, "platform", "linux")
     monkeypatch.setattr(opengl, "egl_works", lambda: False)
-    monkeypatch.setattr(opengl, "_loads", lambda *names: None)
+    monkeypatch.setattr(opengl, "library", lambda *names: None)
     with pytest.raises(EmbodiedError, match=r"neither EGL nor OSMesa works; .*apt-get install libegl1"):
         choose_backend.__wrapped__()
     monkeypatch.setenv("MUJOCO_GL", "off")
     with pytest.raises(EmbodiedError, match="MUJOCO_GL=off"):
         choose_backend.__wrapped__()
+
+
+@pytest.mark.parametrize("said", [RuntimeError("no device\n7"), ValueError("'x'"), mujoco.FatalError("no context")])
+def test_a_backend_that_refuses_is_one_line_with_its_variables(
+    env: Env, said: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mujoco, "Renderer", Mock(side_effect=said))
+    monkeypatch.setenv("MUJOCO_EGL_DEVICE_ID", "7")
+    for draws in (lambda: draw(Robot.load("go1")), lambda: frame(env)):
+        with pytest.raises(EmbodiedError, match=r"cannot render .*DEVICE_ID=7: .*; unset .*ID") as caught:
+            draws()
+        assert "\n" not in str(caught.value)
 
 
 def test_a_film_decodes_to_its_frames(env: Env, tmp_path) -> None:

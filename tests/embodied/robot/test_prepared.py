@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import NAME, Robot
+from embodied.robot import NAME, Robot, robot_scene, standard_model
 from embodied.robot.prepared.legged import LeggedModel, legged_model
 from embodied.storage.paths import asset
-from tests.kit.robots import quadruped
+from tests.kit.robots import BALL, SHAPE, joint, quadruped, walker
 
 pytestmark = pytest.mark.timeout(120)
+Load = Callable[..., Robot]
 
 
 def on_floor(prepared: LeggedModel) -> tuple[mujoco.MjModel, mujoco.MjData]:
@@ -132,3 +133,70 @@ def test_pictures_show_shapes_for_the_eye_alone_where_there_are_any(load: Callab
     assert (model.geom_group[solid] > 2).all() == dressed
     assert (model.geom_group[~solid] <= 2).all()
     assert (model.site_group > 2).all()
+
+
+def based_at_the_soles() -> str:
+    """The quadruped with a base link without mass 35 cm below its body."""
+    return quadruped('<link name="sole"/>' + joint("pillar", "sole", "body", type="fixed", at="0 0 .35"))
+
+
+def standing_on_its_frame() -> str:
+    """The walker with its trunk's frame 40 cm lower, turned and with a shape from end to end."""
+    lower = walker('<freejoint/><geom fromto="-.1 0 .4 .1 0 .4" size=".03" type="capsule"/>')
+    lower = lower.replace('size=".2 .1 .05"', 'size=".2 .1 .05" pos="0 0 .4"').replace("0.1 0", "0.1 0.4")
+    return lower.replace("-0.1 0<", "-0.1 0.4<").replace('name="trunk"', 'name="trunk" quat=".8 0 0 .6"')
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize("text", [based_at_the_soles(), standing_on_its_frame()])
+def test_a_base_at_the_soles_is_measured_at_the_hips_and_said(load: Load, text: str) -> None:
+    robot = load(text)
+    assert any(f"the frame of the base {robot.trunk!r} is " in line for line in robot.warnings)
+    prepared = legged_model(robot)
+    model, data = on_floor(prepared)
+    mujoco.mj_forward(model, data)
+    theirs = mujoco.MjData(robot.model)
+    theirs.qpos[:] = robot.home
+    mujoco.mj_forward(robot.model, theirs)
+    hip = theirs.joint(robot.joints[0].name).xanchor[2]
+    assert data.sensor("position").data[2] == pytest.approx(hip, abs=0.01) == prepared.height
+    np.testing.assert_allclose(data.subtree_com[1], theirs.subtree_com[1], atol=0.005)
+    np.testing.assert_allclose(model.body_subtreemass[1], robot.mass)
+    for foot in robot.feet:
+        np.testing.assert_allclose(data.body(foot).xpos, theirs.body(foot).xpos, atol=0.005)
+
+
+STRANGE = """<mujoco><default><general gear="50" ctrllimited="true" ctrlrange="-.1 .1" forcelimited="true"
+forcerange="-1 1"/><geom contype="0" friction="9"/><site size="3"/><mesh scale="9 9 9"/></default>"""
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_defaults_of_a_file_are_those_of_its_own_elements(load: Load) -> None:
+    """Its gears do not drive our servos, and its contacts are not the floor's."""
+    colliding = walker("<freejoint/>").replace("<geom ", '<geom contype="1" friction="1" ')
+    robot = load(colliding.replace("<mujoco>", STRANGE).replace("<motor ", MOTOR).replace("<position ", SERVO))
+    floor = robot_scene(robot).compile().geom("floor")
+    assert (floor.contype[0], floor.friction[0] < 9) == (1, True)
+    plain = load(colliding.replace("<motor ", '<motor gear="1" ').replace("<position ", '<position gear="1" '))
+    assert standard_model(robot).to_xml() == standard_model(plain).to_xml()
+
+
+MOTOR = '<motor gear="1" forcelimited="false" forcerange="0 0" '
+SERVO = '<position gear="1" forcelimited="false" forcerange="0 0" ctrllimited="false" ctrlrange="0 0" '
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_a_calf_that_is_a_foot_stands_on_its_end(load: Load) -> None:
+    calf = '<capsule radius=".015" length=".2"/>'
+    robot = load(quadruped().replace(BALL, SHAPE.format(at="0 0 -.1", kind=calf)).replace("capsule", "cylinder"))
+    assert [round(float(point[2]), 3) for point in robot.foot_points] == pytest.approx([0.015] * 4, abs=0.01)
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_unequal_feet_are_asked_about(load: Load) -> None:
+    knee = SHAPE.format(at="0 0 -.02", kind='<sphere radius=".21"/>')
+    text = quadruped().replace(BALL, knee, 2)
+    with pytest.raises(EmbodiedError, match=r"stand on different parts, .*: leg1_lower 0.02 m.*leg13_lower 0.20"):
+        load(text)
+    feet = ", ".join(f'"leg{number}_lower"' for number in (1, 5, 9, 13))
+    assert len(load(text, f"feet = [{feet}]").feet) == 4

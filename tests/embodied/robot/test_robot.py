@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,10 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import Description, Kind, Robot
+from embodied.robot import Description, Kind, Robot, picture, standard_model
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
-from tests.kit.robots import LINK, MESH, arm, joint, quadruped
+from tests.kit.robots import LINK, MESH, arm, fingers, joint, multirotor, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(120)
 Load = Callable[..., Robot]
@@ -69,12 +70,61 @@ def test_an_arm_reaches_with_what_carries_its_fingers(load: Load) -> None:
     assert [part.slides for part in robot.joints] == [False] * 4 + [True] * 2
 
 
+PADS = "".join(
+    f'<link name="pad_{side}"/>' + joint(side, f"finger_{side}", f"pad_{side}", type="fixed") for side in "ab"
+)
+TOOLS = "".join(
+    f'<link name="tool_{side}"/>' + joint(f"t{side}", "link6", f"tool_{side}", type="fixed", at=f"0 {y} .1")
+    for side, y in (("a", ".03"), ("b", "-.03"))
+)
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (fingers(), "tip: between finger_a and finger_b, 0.100 m from the frame of link6\n"),
+        (fingers() + PADS, "tip: between finger_a and finger_b, 0.100 m from the frame of link6\n"),
+        (
+            fingers().replace("prismatic", "continuous"),
+            "warning: fa, fb close no two bodies on each other: the tip is the frame of link6",
+        ),
+        (TOOLS, "warning: the tip is tool_b, one of several last bodies; others: tool_a (key tip in robot.toml)"),
+    ],
+)
+def test_the_tip_is_said_as_it_was_understood(
+    load: Load, last: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main([str(load(six_axes(last)).file)])
+    assert said in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("any_pose")
 def test_a_mimic_is_no_joint_of_its_own(load: Load) -> None:
     follower = LINK.format(name="b", mass=0.05, shape="") + joint("fb", "link4", "b", type="prismatic").replace(
         "</joint>", '<mimic joint="j1" multiplier="-1"/></joint>'
     )
     assert "fb" not in [part.name for part in load(arm(follower)).joints]
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_joints_that_copy_each_other_in_a_circle_are_refused(load: Load) -> None:
+    gripper = fingers(mimic=True).replace("</joint>", '<mimic joint="fb"/></joint>', 1)
+    with pytest.raises(EmbodiedError, match=r"joints copy each other in a circle \(f[ab], f[ab], f[ab]\)"):
+        load(six_axes(gripper))
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize(("offset", "warned"), [(0.02, False), (9.0, True)])
+def test_in_the_home_pose_joints_are_where_the_one_that_they_copy_puts_them(
+    load: Load, offset: float, warned: bool
+) -> None:
+    robot = load(six_axes(fingers(mimic=True).replace('multiplier="1"', f'multiplier="1" offset="{offset}"')))
+    model = standard_model(robot).compile()
+    for described, qpos in ((robot.model, robot.home), (model, model.key("home").qpos)):
+        leader, copy = (qpos[described.joint(name).qposadr[0]] for name in ("fa", "fb"))
+        assert copy == pytest.approx(leader + offset)
+    assert ("the home pose is beyond the limits of fb" in robot.warnings) == warned
 
 
 @pytest.mark.parametrize(
@@ -209,7 +259,7 @@ def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) 
         (quadruped(MESH.format("hat.stl")), "the collision mesh 'hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("package://q/hat.stl")), "'package://q/hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("file:///etc/passwd")), "of link 'hat' does not exist"),
-        (quadruped(effort="0"), r"joint 'leg1_hip' has no largest torque .*say effort = .*\"leg1_hip\""),
+        (quadruped(effort="0"), r"no largest torque of leg1_hip, .* and 2 more .*say effort = .*\"leg1_hip\""),
         (quadruped(effort="much"), 'effort: "much"; expected a number'),
         (arm(joints=1), "cannot tell what this robot is, of 1 joints"),
         ('<mujoco><include file="/etc/passwd"/></mujoco>', "refers to '/etc/passwd', outside of"),
@@ -240,6 +290,40 @@ def test_what_is_fixed_and_what_looks_wrong_is_said(load: Load) -> None:
 
 
 @pytest.mark.usefixtures("any_pose")
+def test_a_description_to_fill_in_is_written_where_efforts_are_missing(
+    load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "robot.urdf"
+    file.write_text(quadruped().replace('effort="30"', 'effort="0"', 3))
+    assert command.main([str(file), "--write"]) == 0
+    lacking = ("leg1_hip", "leg1_knee", "leg5_hip")
+    assert f"fill in its effort of {', '.join(lacking)}" in capsys.readouterr().out
+    said = Description.beside(file)
+    assert (len(said.feet), said.kp) == (4, {})
+    with pytest.raises(EmbodiedError, match="no largest torque of leg1_hip, leg1_knee, leg5_hip "):
+        Robot.load(file)
+    filled = Robot.load(file, dataclasses.replace(said, effort=said.effort | dict.fromkeys(lacking, 20.0)))
+    assert {part.servo.effort for part in filled.joints} == {20, 30}
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (quadruped(), "next: python -m embodied.train locomotion/velocity --robot "),
+        (six_axes(fingers()), "tasks: manipulation/track-pose, manipulation/reach, "),
+        (multirotor(), "tasks: swarm/hover, swarm/trajectory\nnext: python -m embodied.train swarm/hover "),
+        (quadruped(effort="0.4"), "warning: tasks of a legged robot refuse it: its servos do not hold it up"),
+    ],
+)
+def test_the_command_names_the_tasks_and_the_next_command(
+    load: Load, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main([str(load(text).file)])
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("any_pose")
 def test_meshes_of_packages_are_found_beside_the_model(tmp_path: Path) -> None:
     folder = tmp_path / "q_description"
     (folder / "meshes").mkdir(parents=True)
@@ -267,6 +351,36 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="2"):
         command.main([str(tmp_path / "none.urdf")])
     assert "none.urdf does not exist; expected a model file, or allegro, crazyflie" in capsys.readouterr().err
+
+
+def tall() -> str:
+    """An MJCF of an arm whose hand carries a pole of 2 m."""
+    pole = '<geom type="capsule" size=".01" fromto="0 0 0 0 0 2" mass=".01"/>'
+    link = '<body pos="0 0 .2"><joint name="{}" axis="0 1 0"/><geom size=".02"/>'
+    links = "".join(link.format(name) for name in "abc")
+    motors = "".join(f'<motor joint="{name}" ctrlrange="-9 9"/>' for name in "abc")
+    return f"<mujoco><worldbody><body>{links}{pole}{'</body>' * 4}</worldbody><actuator>{motors}</actuator></mujoco>"
+
+
+@pytest.mark.usefixtures("any_pose")
+@pytest.mark.parametrize("text", [quadruped(), six_axes(), tall()])
+def test_the_whole_robot_is_in_its_picture(load: Load, text: str) -> None:
+    robot = load(text)
+    data = mujoco.MjData(robot.model)
+    data.qpos[:] = robot.home
+    mujoco.mj_kinematics(robot.model, data)
+    points = picture.corners(robot.model, data)
+    points -= (points.min(0) + points.max(0)) / 2
+    turn, tilt = np.radians(picture.AZIMUTH), np.radians(picture.ELEVATION)
+    forward = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
+    up = np.array([0.0, 0.0, 1.0]) - forward * forward[2]
+    width, height = picture.SIZE[0] - 2 * picture.MARGIN, picture.SIZE[1]
+    eye = -picture.distance(points, width / height) * forward
+    seen = picture.Projection(eye, forward, up / np.linalg.norm(up), (width, height))
+    places = np.array([seen(point) for point in points]) - [picture.MARGIN, 0]
+    assert (places >= 0).all()
+    assert (places <= [width, height]).all()
+    assert (np.ptp(places, axis=0) / [width, height]).max() > 0.8
 
 
 def test_names_that_no_robot_has_are_refused() -> None:

@@ -1,5 +1,6 @@
 """Configs whose fields are replaced: members of enumerations by text, and what is refused."""
 
+import dataclasses
 import re
 import typing
 from enum import Enum
@@ -11,6 +12,31 @@ import embodied
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, RunError, UnknownNameError
 from embodied.storage.configs import from_json, override, to_json
+from tests.kit.import_graph import ROOT
+
+
+def config_types() -> list[str]:
+    """Every class of the packages that is called a config, as `module:Class`."""
+    return [
+        f"{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}:{name}"
+        for package in ("embodied", "tasks", "policies", "sim2real")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "templates" not in path.parts
+        for name in re.findall(r"^class (\w+Config)\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("config", config_types())
+def test_a_config_with_its_defaults_is_a_valid_one(config: str) -> None:
+    module, _, name = config.partition(":")
+    kind: Any = getattr(pytest.importorskip(module, exc_type=ImportError), name)
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    if fields and all(map(_has_default, fields)):
+        cast(Any, kind)()
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return (field.default, field.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
 
 
 def enumerated() -> list[tuple[str, str, type[Enum], bool]]:

@@ -354,3 +354,23 @@ def test_a_moved_run_still_works(run, tmp_path):
     moved = Run.open(run.path.rename(tmp_path / "moved"))
     assert moved.load().step == 10
     assert moved.videos == tmp_path / "moved" / "videos"
+
+
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "result.json", "checkpoints", "checkpoints/000000000200", "events.1"]
+)
+def test_nothing_is_written_through_a_link(name, run, tmp_path):
+    """A run from somebody else may have links to files and to other runs of the user."""
+    saved(run, 100)
+    run.log(100, {"return": 1.0})
+    own = tmp_path / "own"
+    shutil.copytree(run.path, own)
+    shutil.rmtree(run.path / name, ignore_errors=True)
+    (run.path / name).unlink(missing_ok=True)
+    target = own if "checkpoints/" in name else own / name
+    (run.path / name).symlink_to(target)
+    run.close()
+    before = {path: path.read_bytes() for path in own.rglob("*") if path.is_file()}
+    said = f"'{run.path / name}' is a link to '{target}', which a training would change; replace it by a copy"
+    assert message(Run.open(run.path).resume) == message(Run.open(run.path).claim) == said
+    assert {path: path.read_bytes() for path in own.rglob("*") if path.is_file()} == before

@@ -85,6 +85,7 @@ def test_files_that_do_not_fit_are_refused(file, tmp_path):
         ("reward", lambda old: old.to(torch.complex64), "reward holds complex numbers"),
         ("reward", lambda old: old * torch.nan, "reward holds numbers that are not finite"),
         ("reward", lambda old: old + 1e30, r"reward is up to 1e\+30, expected at most 1e\+10"),
+        ("reward", lambda old: old[0], r"reward is \(\), expected \(1,\)"),
         ("action", lambda old: 3 + 0 * old, r"action is up to 3, expected \[-1, 1\]"),
         ("obs/policy", lambda old: old * torch.nan, "obs/policy holds numbers that are not finite"),
     ],

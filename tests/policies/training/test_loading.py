@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,20 @@ def test_a_policy_of_another_size_is_refused_with_both_sizes(env: Env, tmp_path:
     message = f"reads {size + 3} numbers and gives 5 actions, the task observes {size} and takes 4; .*'toy/task'"
     with pytest.raises(EmbodiedError, match=message):
         load_policy(path, env)
+
+
+def test_the_terms_that_a_policy_was_trained_on_and_that_are_others_here_are_named(env: Env, tmp_path: Path) -> None:
+    """Also those of a task that was not left at its defaults, and in both directions."""
+    trained = embodied.make("swarm/trajectory", device="cpu", agents=2, neighbours=1).observation_terms["policy"]
+    tensors, meta = contents(sum(map(math.prod, trained.values())), 4)
+    meta |= {"task": "swarm/trajectory", "needs": {"agents": 2, "neighbours": 1}}
+    path = checkpoints.save(tmp_path, 1, tensors, meta)
+    with pytest.raises(EmbodiedError) as refusal:
+        load_policy(path, env)
+    here = env.observation_terms["policy"]
+    for name in {*trained, *here}:
+        there, now = (math.prod(terms[name]) if name in terms else "none" for terms in (trained, here))
+        assert (f"{name} {there}, here {now}" in str(refusal.value)) == (there != now)
 
 
 def test_a_checkpoint_without_a_policy_says_so(env: Env, tmp_path: Path) -> None:
@@ -165,3 +180,23 @@ def test_a_file_without_such_a_policy_says_what_it_has(name: str, message: str, 
         load_policy(tmp_path / name, env)
     with pytest.raises(EmbodiedError, match="is not told what to do in words"):
         load_policy(tmp_path / "mine.py:fall", env, instruction="fall")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def bad(obs):\n    return None", r"wrong.py, line 1: bad returned None; expected actions \(N, 4\)"),
+        ("def bad(obs):\n    return 'x'", "wrong.py, line 1: bad returned 'x'; expected actions"),
+        ("def bad(obs):\n    return [[1], [2, 3]]", r"bad returned \[\[1\], \[2, 3\]\]; expected actions"),
+        ("def bad(obs):\n    return obs['policy'][:, :3]", r"bad returned torch.float32 of shape \(\d+, 3\); expected"),
+        ("def bad():\n    return None", r"wrong.py, line 1: bad cannot be called with one argument: bad\(\) takes 0"),
+        ("class bad:\n    def __call__(self, obs):\n        pass", r"wrong.py, line 1: bad cannot be called with one"),
+        ("class bad:\n    def __init__(self, env):\n        pass", "wrong.py, line 1: bad cannot be called with one"),
+    ],
+)
+def test_a_policy_of_one_s_own_that_gives_no_actions_is_named_with_its_line(
+    body: str, said: str, env: Env, tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.py").write_text(body)
+    with pytest.raises(EmbodiedError, match=said):
+        load_policy(tmp_path / "wrong.py:bad", env)(observation(env))

@@ -126,6 +126,11 @@ def test_a_trial_that_was_cut_off_goes_on_in_its_run(sweep, monkeypatch):
     assert stopped[1] == stopped[2]
     (again,) = [trial for trial in sweep().ranked() if trial.user_attrs["run"] == stopped[2].name]
     assert again.params == cut_off.params
+    pretended(monkeypatch, by_rate)
+    assert (whole := sweep(name="whole")).run(3)
+    assert [(trial.user_attrs["run"], trial.params, trial.value) for trial in sweep().ranked()] == [
+        (trial.user_attrs["run"], trial.params, trial.value) for trial in whole.ranked()
+    ]
 
 
 def test_a_second_process_is_refused_and_leaves_the_first_ones_trial(sweep, monkeypatch):

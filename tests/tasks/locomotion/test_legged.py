@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from embodied.core.task import Task
+from embodied.core.world import World
 from embodied.env.factory import configured
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError
 from tasks.locomotion.getup import Getup, GetupConfig
 from tasks.locomotion.ground import Terrain
 from tasks.locomotion.humanoid_joystick import HumanoidConfig, HumanoidJoystick
-from tasks.locomotion.joystick import Joystick, JoystickConfig
+from tasks.locomotion.joystick import CommandConfig, Joystick, JoystickConfig
 from tasks.locomotion.legged import Variation
+from tasks.locomotion.reach import Reach
 from tasks.locomotion.two_feet import Handstand
 from tests.kit.hooks import blank, partly
 
@@ -38,8 +40,8 @@ def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after
     restart = partly(task.restart, lambda start: start.task_state.level)
 
     def following(level: int, steps: Any, error: float, key: Any = KEY) -> int:
-        ended = dataclasses.replace(state, level=np.int32(level), steps=steps, mean_error=np.float32(error))
-        return int(restart(key, ended))
+        mean = {"mean_error": np.float32(error), "mean_command": np.float32(1.0)}
+        return int(restart(key, dataclasses.replace(state, level=np.int32(level), steps=steps, **mean)))
 
     assert following(3, end, 0.1) == 4
     assert following(3, end, 0.5) == 3
@@ -47,6 +49,32 @@ def test_ground_gets_harder_after_success_easier_after_a_fall_and_anything_after
     assert following(0, end - 1, 0.1) == 0
     top = task.ground.levels - 1
     assert len({following(top, end, 0.1, key) for key in jax.random.split(KEY, 12)}) > 2
+
+
+@pytest.mark.parametrize("kind", [Joystick, HumanoidJoystick, Reach])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_robot_rises_that_walks_as_commanded_and_none_that_stands(kind: Any, fast: bool) -> None:
+    """Also where the command is slow, whose distance from standing is small."""
+    command = CommandConfig(limits=(1.5, 0.8, 1.2) if fast else (0.25, 0.1, 1.2))
+    task = kind(kind.config_type(terrain=Terrain.ROUGH, command=command))
+    home = World.posed(task.model, task.model.key("home").qpos, np.zeros(task.model.nv))
+    begun = dataclasses.replace(blank(task).task_state, level=np.int32(3))
+    action = np.zeros(task.action_size, np.float32)
+
+    def following(key: Any, share: Any) -> Any:
+        def step(state: Any, key: Any) -> Any:
+            speed = share * jnp.append(state.command[:2], 0.0)
+            sensed = home.sensordata.at[home.layout.slices["linvel"]].set(speed)
+            return task.post_step(dataclasses.replace(home, sensordata=sensed), state, action, key), None
+
+        state = jax.tree.map(jnp.asarray, begun)
+        ended, _ = jax.lax.scan(step, state, jax.random.split(key, round(task.timing.max_steps)))
+        return task.restart(key, ended).task_state.level
+
+    levels = jax.jit(jax.vmap(following, (0, None)))
+    keys = jax.random.split(KEY, 16)
+    assert (np.asarray(levels(keys, 0.0)) == 3).all()
+    assert (np.asarray(levels(keys, 1.0)) == 4).all()
 
 
 def test_first_starts_cover_all_levels_and_stand_on_the_ground() -> None:

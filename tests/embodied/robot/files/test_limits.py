@@ -1,4 +1,4 @@
-"""Limits of a robot's file that contradict themselves are refused in one line, with file, element and number."""
+"""Numbers of a robot's file that mean nothing are refused in one line, with file, element and number."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ def test_limits_of_a_urdf(tmp_path: Path, changed: dict[str, str], expected: str
     [
         ({"joint": 'range="1 -1"'}, "range of <joint> 'j': \"1 -1\"; expected the smaller first"),
         ({"joint": 'actuatorfrcrange="-inf 5"'}, "actuatorfrcrange of <joint> 'j': \"-inf\"; expected a number"),
+        ({"joint": 'damping="nan"'}, "damping of <joint> 'j': \"nan\"; expected a number"),
+        ({"joint": 'armature="-1"'}, "armature of <joint> 'j': \"-1\"; expected 0 or more"),
+        ({"motor": 'gear="1e300"'}, "gear of <motor> 'm': \"1e300\"; expected a number"),
         ({"motor": 'ctrlrange="nan 1"'}, "ctrlrange of <motor> 'm': \"nan\"; expected a number"),
         ({"home": "nan"}, "qpos of <key> 'home': \"nan\"; expected a number"),
     ],
@@ -51,6 +54,57 @@ def test_ranges_of_an_mjcf(tmp_path: Path, changed: dict[str, str], expected: st
     file = tmp_path / "one.xml"
     file.write_text(MJCF.format(**{"joint": 'range="-1 1"', "motor": 'ctrlrange="-1 1"', "home": "0.5", **changed}))
     with pytest.raises(ModelError, match=re.escape(f"{file}: {expected}")):
+        read_model(file)
+
+
+def test_numbers_of_included_files_and_defaults(tmp_path: Path) -> None:
+    (tmp_path / "part.xml").write_text('<mujoco><default><position kp="inf"/></default></mujoco>')
+    file = tmp_path / "one.xml"
+    file.write_text('<mujoco><include file="part.xml"/></mujoco>')
+    with pytest.raises(ModelError, match=re.escape(f"{tmp_path / 'part.xml'}: kp of <position> '': \"inf\"; expected")):
+        read_model(file)
+
+
+def test_a_time_step_that_would_never_end(tmp_path: Path) -> None:
+    file = tmp_path / "one.xml"
+    file.write_text('<mujoco><option timestep="0"/></mujoco>')
+    with pytest.raises(ModelError, match="timestep of <option> '': \"0\"; expected 1e-05 s or more"):
+        read_model(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('<mass value="1"/>', '<mass value="inf"/>', "<mass> of link 'arm': value: \"inf\"; expected a number"),
+        ("<axis", '<dynamics damping="-2"/><axis', "<dynamics> of joint 'shoulder': damping=\"-2\"; expected 0 or"),
+        (
+            "<axis",
+            '<mimic joint="other" multiplier="nan"/><axis',
+            "<mimic> of joint 'shoulder': multiplier: \"nan\"; expected a number",
+        ),
+    ],
+)
+def test_numbers_of_a_urdfs_links_and_joints(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    file = tmp_path / "two.urdf"
+    file.write_text(URDF.format(limit='effort="5"').replace(old, new))
+    with pytest.raises(ModelError, match=re.escape(f"{file}: {expected}")):
+        read_model(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"<robot>{'<link/>' * 1001}</robot>", "1,001 elements <link>; expected at most 1,000"),
+        (f"<mujoco>{'<body>' * 1001}{'</body>' * 1001}</mujoco>", "1,001 elements <body>; expected at most 1,000"),
+        ('<mujoco><replicate count="99999"><body/></replicate></mujoco>', "99,999 elements <body>"),
+        ('<mujoco><flexcomp count="60 60 60"/></mujoco>', "216,000 elements <body>"),
+        (f"<robot><link>{'<visual/>' * 10_001}</link></robot>", "10,001 elements <visual>; expected at most 10,000"),
+    ],
+)
+def test_more_links_than_a_robot_has_are_refused_at_once(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "many.xml"
+    file.write_text(text)
+    with pytest.raises(ModelError, match=expected):
         read_model(file)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import Description, Robot
+from embodied.robot import Description, Robot, standard_model
 from embodied.robot.files.collada import collada_triangles
 from embodied.robot.files.fit import fitted
 from embodied.robot.files.meshes import find_mesh, readable_mesh, vertices_of
+from embodied.robot.files.mjcf import refuse_unsound
 from tests.kit.robots import MESH, quadruped
 
 pytestmark = pytest.mark.usefixtures("any_pose")
@@ -179,3 +181,48 @@ def test_what_collides_can_be_chosen(tmp_path: Path) -> None:
     assert Robot.load(tmp_path / "q.urdf", Description(collision="meshes")).model.nmesh == 1
     with pytest.raises(EmbodiedError, match=r"unknown collision in robot.toml 'mesh'; did you mean 'meshes'"):
         Robot.load(tmp_path / "q.urdf", Description(collision="mesh"))
+
+
+LINE = "v 0 0 0\nv 1 0 0\nv 2 0 0\nv 3 0 0\nf 1 2 3\nf 2 3 4\n"
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.obj", ""), ("a.obj", LINE), ("a.stl", "\0" * 84), ("a.msh", "a")])
+def test_a_mesh_that_nobody_can_draw_is_left_out_of_the_picture_and_refused_where_it_collides(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    file = tmp_path / "q.urdf"
+    hat = MESH.format(name)
+    file.write_text(quadruped(hat.replace("collision", "visual")))
+    robot = Robot.load(file)
+    assert any(line.endswith("does not read, left out of: hat") for line in robot.fixes)
+    assert standard_model(robot).compile().nmesh == 0
+    file.write_text(quadruped(hat))
+    with pytest.raises(EmbodiedError, match="link 'hat'") as caught:
+        Robot.load(file)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["{}", "file://{}", "file:{}"])
+def test_an_absolute_path_inside_the_package_is_one_of_its_own(tmp_path: Path, place: str) -> None:
+    mesh = tmp_path / "a.obj"
+    mesh.write_text(LINE)
+    assert find_mesh(tmp_path / "q.urdf", place.format(mesh)) == mesh
+    (tmp_path / "q.xml").write_text(f"<mujoco><asset><mesh file='{mesh}'/></asset></mujoco>")
+    refuse_unsound(tmp_path / "q.xml", ElementTree.parse(tmp_path / "q.xml").getroot(), tmp_path / "q.xml")
+
+
+@pytest.mark.parametrize("mark", ["package.xml", "pyproject.toml", "__init__.py"])
+def test_a_package_reaches_from_its_mark_and_no_further(tmp_path: Path, mark: str) -> None:
+    model, mesh = tmp_path / "pack" / "robots" / "one" / "q.xml", tmp_path / "pack" / "meshes" / "a.obj"
+    for file in (model, mesh):
+        file.parent.mkdir(parents=True)
+    mesh.write_text(LINE)
+    model.write_text("<mujoco><asset><mesh file='../../meshes/a.obj'/></asset></mujoco>")
+    assert find_mesh(model, "../../meshes/a.obj") is None
+    with pytest.raises(EmbodiedError, match="outside of"):
+        refuse_unsound(model, ElementTree.parse(model).getroot(), model)
+    (tmp_path / "pack" / mark).touch()
+    assert find_mesh(model, "../../meshes/a.obj") == mesh
+    refuse_unsound(model, ElementTree.parse(model).getroot(), model)
+    assert find_mesh(model, "../../../a.obj") is None

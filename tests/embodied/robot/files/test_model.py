@@ -10,7 +10,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import Kind, Robot
-from tests.kit.robots import BALL, arm, joint, quadruped
+from tests.kit.robots import BALL, LINK, SHAPE, arm, joint, quadruped, walker
 
 pytestmark = pytest.mark.usefixtures("any_pose")
 Load = Callable[..., Robot]
@@ -27,6 +27,7 @@ ACTUATED = "<actuator>{}</actuator>"
         (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="-.01"'), "inertias that are not positive"),
         (INERTIA, INERTIA.replace('ixx=".01"', 'ixx="1"'), "break the triangle inequality"),
         ('<mass value="0.3"/>', '<mass value="0"/>', "next to no mass"),
+        ('<mass value="8"/>', '<mass value="0"/>', "next to no mass, raised to 0.001 kg and 1e-06 kg m^2: body"),
         (BALL, BALL.replace("collision", "visual"), "no shapes that collide at the ends of limbs"),
     ],
 )
@@ -54,6 +55,50 @@ def test_where_no_link_has_a_mass_shapes_have_that_of_water(load: Load) -> None:
     assert robot.mass == pytest.approx(1000 * 0.5 * 0.3 * 0.1, rel=0.1)
 
 
+@pytest.mark.parametrize("declared", ["", ' xmlns:xacro="http://ros.org/wiki/xacro"'])
+def test_prefixes_that_nothing_declares_are_parts_of_names(load: Load, declared: str) -> None:
+    text = quadruped('<drake:group name="a"><drake:member link="body"/></drake:group>')
+    text = text.replace("<limit ", '<limit drake:acceleration="2" ').replace("<robot", f"<robot{declared}")
+    assert [part.name for part in load(text).joints] == [part.name for part in load(quadruped()).joints]
+
+
+def hand(fingers: int, joints: int, mass: float) -> str:
+    """A URDF of fingers on a palm, which two joints of a wrist carry."""
+    parts = [LINK.format(name="forearm", mass=mass, shape=""), LINK.format(name="wrist", mass=0.1, shape="")]
+    parts += [LINK.format(name="palm", mass=0.3, shape=""), joint("w1", "forearm", "wrist", at="0 0 .05")]
+    parts.append(joint("w2", "wrist", "palm", at="0 0 .02", axis="1 0 0"))
+    for finger in range(fingers):
+        above = "palm"
+        for number in range(joints):
+            name = f"f{finger}_{number}"
+            at = f"{0.02 * finger} 0 .03" if above == "palm" else "0 0 .03"
+            parts += [LINK.format(name=name, mass=0.02, shape=""), joint(f"j{name}", above, name, at=at)]
+            above = name
+        parts[-2] = LINK.format(name=above, mass=0.02, shape=SHAPE.format(at="0 0 .01", kind='<sphere radius=".008"/>'))
+    return f'<robot name="hand">{"".join(parts)}</robot>'
+
+
+@pytest.mark.parametrize(("fingers", "joints", "mass"), [(5, 4, 3.0), (4, 4, 0.3), (5, 1, 0.5)])
+def test_many_fingers_on_a_wrist_are_a_hand(load: Load, fingers: int, joints: int, mass: float) -> None:
+    assert load(hand(fingers, joints, mass)).kind is Kind.HAND
+
+
+def one_arm_and_a_head() -> str:
+    """A URDF of a head of two joints, and an arm that hangs down and ends in two fingers."""
+    limb = "".join(
+        LINK.format(name=f"a{number}", mass=0.5, shape="")
+        + joint(f"arm{number}", f"a{number - 1}" if number else "base", f"a{number}", at="0 .3 -.2")
+        for number in range(3)
+    )
+    ends = "".join(
+        LINK.format(name=f"f{side}", mass=0.1, shape=BALL) + joint(f"finger{side}", "a2", f"f{side}", at=f"0 {side} 0")
+        for side in (0.1, -0.1)
+    )
+    head = LINK.format(name="neck", mass=0.5, shape="") + joint("pan", "base", "neck", at="0 0 .4", axis="0 0 1")
+    head += LINK.format(name="head", mass=0.5, shape=BALL) + joint("tilt", "neck", "head", at="0 0 .1")
+    return f'<robot name="half">{LINK.format(name="base", mass=9, shape="")}{limb}{ends}{head}</robot>'
+
+
 def lying() -> str:
     """The quadruped with y up."""
     text = quadruped().replace("0 0 -.2", "0 -.2 0").replace('"0 1 0"', '"0 0 1"')
@@ -76,6 +121,12 @@ def lying() -> str:
         (lying(), "its legs point along -y and not down: z is to be up"),
         ("<mujoco><include file='b.xml'/></mujoco>", "includes 'b.xml', which does not exist"),
         ("\0<robot/>", "is no XML in UTF-8"),
+        (one_arm_and_a_head(), "f0.1 and f-0.1 end lowest and share arm0, arm1, arm2: fingers of an arm, or two feet"),
+        (
+            quadruped().replace("</inertial>", "</inertial><inertial><mass value='1'/></inertial>", 1),
+            "link 'body' has several <inertial>; expected one",
+        ),
+        (arm(joints=65), "65 joints lead to 'link65'; expected at most 64"),
         (
             "<mujoco><worldbody><body name='a'><joint name='x' type='slide'/><geom size='1'/><body><joint name='j'/>"
             "<geom size='1'/></body></body></worldbody><actuator><motor joint='j'/></actuator></mujoco>",
@@ -93,6 +144,7 @@ def test_what_cannot_be_fixed_is_refused_in_one_line(load: Load, text: str, mess
     ("part", "message"),
     [
         ("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>", "outside of"),
+        ("<mujoco><compiler meshdir='/etc'/></mujoco>", "outside of"),
         ("<mujoco><include file='part.xml'/></mujoco>", "files that include files"),
     ],
 )
@@ -150,25 +202,6 @@ def test_a_small_quadruped_is_no_hand(load: Load) -> None:
         quadruped().replace('<mass value="8"/>', '<mass value="1"/>').replace('<mass value="1"/>', '<mass value=".1"/>')
     )
     assert load(text).kind is Kind.LEGGED
-
-
-WALKER = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="ball"><freejoint/><geom size=".1"/></body>
-<body name="trunk" pos="0 0 1">{root}<geom type="box" size=".2 .1 .05"/>{legs}</body><camera name="c" target="ball"/>
-</worldbody><actuator>{motors}</actuator></mujoco>"""
-
-
-def walker(root: str) -> str:
-    """An MJCF of four legs, whose toes nothing drives, beside a ball."""
-    legs, motors = "", ""
-    for index, (x, y) in enumerate(((0.2, 0.1), (0.2, -0.1), (-0.2, 0.1), (-0.2, -0.1))):
-        legs += (
-            f'<body pos="{x} {y} 0"><joint name="hip{index}" axis="0 1 0" range="-90 90"/>'
-            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/><body pos="0 0 -.2">'
-            f'<joint name="knee{index}" axis="0 1 0" range="-120 -10"/>'
-            '<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/></body></body>'
-        )
-        motors += f'<position joint="hip{index}" kp="50"/><motor joint="knee{index}" ctrlrange="-9 9"/>'
-    return WALKER.format(root=root, legs=legs, motors=motors)
 
 
 @pytest.mark.parametrize("root", ["", "<freejoint/>"])

@@ -26,7 +26,7 @@ from embodied.errors import EmbodiedError
 from embodied.rendering.render_state import RenderState
 from embodied.storage.datasets.collecting import CollectConfig, Demonstration, collect, round_seed
 from embodied.storage.datasets.reader import open_dataset
-from tests.kit.commands import refused
+from tests.kit.commands import contents, refused
 from tests.kit.task_file import WITH_EXPERT
 
 WORDS = ("Go there.", "Move to the point.", "Reach it.")
@@ -218,6 +218,20 @@ def test_failures_are_left_out_or_kept_and_marked() -> None:
     assert with_failures[-1].tried == 8
 
 
+@pytest.mark.parametrize("failures", [False, True])
+def test_what_is_gone_on_with_is_the_rest_of_what_one_process_records(failures: bool) -> None:
+    options: dict[str, Any] = {"episodes": 7, "failures": failures, "noise": 0.3}
+    whole = recorded(Plane(4), **options)
+    for count in range(8):
+        begun = [made.tried for made in whole[:count]]
+        rest = list(collect(cast("Env", Plane(4)), straight, CollectConfig(**options), begun=begun))
+        assert [made.tried for made in rest] == [made.tried for made in whole[count:]]
+        for made, expected in zip(rest, whole[count:], strict=True):
+            assert np.array_equal(made.episode.action, expected.episode.action)
+            assert np.array_equal(made.episode.images["top"], expected.episode.images["top"])
+            assert (made.noise, made.episode.instruction) == (expected.noise, expected.episode.instruction)
+
+
 def test_every_paraphrase_is_heard_equally_often() -> None:
     counts = collections.Counter(each.episode.instruction for each in recorded(Plane(4), episodes=9))
     assert counts == dict.fromkeys(WORDS, 3)
@@ -318,3 +332,10 @@ def test_a_stopped_command_keeps_the_episodes_that_it_has(
     assert command.main([*words, "--num-envs", "5", "--failures", "--out", str(out)]) == 0
     assert f"stopped by {signal.Signals(number).name}: 2 of 5 episodes are in {out}" in capsys.readouterr().err
     assert len(list(open_dataset(out, cameras=("track",), fps=50, size=(16, 16), state_size=3, action_size=1))) == 2
+    monkeypatch.undo()
+    again = [*words, "--num-envs", "5", "--failures"]
+    assert command.main([*again, "--out", str(out), "--resume"]) == 0
+    assert command.main([*again, "--out", str(tmp_path / "whole")]) == 0
+    assert contents(out) == contents(tmp_path / "whole")
+    assert command.main([*again, "--out", str(out), "--resume"]) == 0
+    assert f"{out} has all 5 episodes already" in capsys.readouterr().err

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +18,15 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.storage.datasets import layout
+from embodied.storage.datasets import writer as writing
 from embodied.storage.datasets.episode import Episode
 from embodied.storage.datasets.layout import ACTION, STATE, DatasetInfo
 from embodied.storage.datasets.reader import open_dataset
 from embodied.storage.datasets.statistics import of_images, of_numbers, pooled
 from embodied.storage.datasets.writer import DatasetWriter
 from embodied.storage.files import TEMPORARY
+from embodied.viewer.film import VideoWriter
+from tests.kit.commands import contents
 
 FPS = 20
 INFO = DatasetInfo(FPS, ("front", "wrist"), (64, 48), ("x", "y", "z"), ("push", "turn"), ("thing", "goal"))
@@ -184,6 +189,70 @@ def test_what_a_killed_writer_left_goes_with_the_next_one_and_what_another_write
     assert [path.name for path in tmp_path.iterdir()] == ["pushes"]
 
 
+@pytest.fixture
+def short_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files end after so few frames that the four episodes need two."""
+    monkeypatch.setattr(writing, "MOST_FRAMES", 40)
+
+
+ENDS: dict[str, BaseException | None] = {"stopped": None, "ended": KeyboardInterrupt(), "refused": EmbodiedError("no")}
+
+
+@pytest.mark.usefixtures("short_files")
+@pytest.mark.parametrize("end", ENDS)
+def test_a_dataset_that_goes_on_is_that_of_one_process_byte_by_byte(end: str, tmp_path: Path) -> None:
+    folder, origin = tmp_path / "pushes", {"seed": 3}
+    with DatasetWriter(tmp_path / "whole", INFO, origin=origin) as writer:
+        [writer.add(each, tried=number + 1) for number, each in enumerate(EPISODES)]
+    lost = []
+    for count in (1, 2, 3, 4):
+        with (
+            contextlib.suppress(KeyboardInterrupt, EmbodiedError),
+            DatasetWriter(folder, INFO, origin=origin, resume=True) as writer,
+        ):
+            lost.append(count - 1 - len(writer.rows))
+            for number in range(len(writer.rows), count):
+                writer.add(EPISODES[number], tried=number + 1)
+            if count < 4 and (error := ENDS[end]) is not None:
+                raise error
+    assert lost == [0, 1, 0, 1]  # what was in a file that had room for more is written anew
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["pushes", "whole"]
+
+
+@pytest.mark.usefixtures("short_files")
+def test_what_is_gone_on_with_and_stopped_again_has_no_fewer_episodes(tmp_path: Path) -> None:
+    folder = tmp_path / "pushes"
+    with DatasetWriter(folder, INFO) as writer:
+        [writer.add(each) for each in EPISODES[:3]]
+    before = contents(folder)
+    with DatasetWriter(folder, INFO, resume=True) as writer:
+        assert len(writer.rows) == 2
+    assert contents(folder) == before
+    with pytest.raises(KeyboardInterrupt), DatasetWriter(folder, INFO, resume=True) as writer:
+        raise KeyboardInterrupt
+    with DatasetWriter(folder, INFO, resume=True) as writer:
+        assert len(writer.rows) == 2
+        writer.add(EPISODES[2])
+    assert contents(folder) == before
+
+
+@pytest.mark.usefixtures("short_files")
+def test_what_was_left_is_not_lost_by_a_command_that_does_not_go_on(tmp_path: Path) -> None:
+    folder = tmp_path / "pushes"
+    with contextlib.suppress(KeyboardInterrupt), DatasetWriter(folder, INFO, origin={"seed": 3}) as writer:
+        [writer.add(each) for each in EPISODES[:2]]
+        raise KeyboardInterrupt
+    with pytest.raises(EmbodiedError, match=r"a process that was ended left '.*\.tmp-pushes-.*'; go on with --resume"):
+        DatasetWriter(folder, INFO)
+    with pytest.raises(EmbodiedError, match="was begun with seed 3, not 4; go on with the same"):
+        DatasetWriter(folder, INFO, origin={"seed": 4}, resume=True)
+    with DatasetWriter(folder, INFO, origin={"seed": 3}, resume=True) as writer:
+        assert len(writer.rows) == 2
+        with pytest.raises(EmbodiedError, match="is being written by another process"):
+            DatasetWriter(folder, INFO, origin={"seed": 3}, resume=True)
+
+
 def test_a_dataset_without_episodes_is_none(tmp_path: Path) -> None:
     with pytest.raises(EmbodiedError, match="no episodes were recorded"), DatasetWriter(tmp_path / "empty", INFO):
         pass
@@ -239,11 +308,54 @@ def shortened(path: Path, share: float = 0.7) -> None:
     path.write_bytes(data[: int(share * len(data))])
 
 
-def replaced(path: Path, column: str, values: list[int | None]) -> None:
+def replaced(path: Path, column: str, values: Any) -> None:
+    """Write other values, or what a function makes of those that there are."""
     table = pq.read_table(path)
-    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+    told = values(table[column].to_pylist()) if callable(values) else values
+    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(told)), path)
 
 
+def of_frames(column: str, values: Any, file: int = 1) -> Callable[[Path], object]:
+    """Other values in a column of the frames of a file."""
+    return lambda at: replaced(layout.data_path(at, file), column, values)
+
+
+def of_episodes(column: str, values: Any) -> Callable[[Path], object]:
+    return lambda at: replaced(at / layout.EPISODES_PATH.format(**layout.chunk_and_file(0)), column, values)
+
+
+def with_nan(rows: list[list[float]]) -> list[list[float]]:
+    return [*rows[:3], [rows[3][0], math.nan], *rows[4:]]
+
+
+def filmed(at: Path, size: tuple[int, int], fps: float) -> None:
+    """Another film in place of one: of other pictures, as many."""
+    (at / FILM_PATH).unlink()
+    with VideoWriter(at / FILM_PATH, fps) as film:
+        for _ in range(37):
+            film.add(np.zeros((size[1], size[0], 3), np.uint8))
+
+
+def lying(at: Path, feature: str, **values: object) -> None:
+    """Other statistics."""
+    path = at / layout.STATS
+    document = json.loads(path.read_text())
+    document[feature] |= values
+    path.write_text(json.dumps(document))
+
+
+def bare_rate(at: Path) -> None:
+    """Another rate, of which the features say nothing, as other writers do."""
+    features = json.loads((at / layout.INFO).read_text())["features"]
+    edited(at, fps=40, features={name: {**one, "info": None} for name, one in features.items()})
+
+
+def shared_frames(at: Path) -> None:
+    of_episodes(f"{FRONT}/from_timestamp", [0.0, 0.0, 1.0, 0.0])(at)
+    of_episodes(f"{FRONT}/to_timestamp", [0.6, 1.5, 1.35, 1.25])(at)
+
+
+FRONT = "videos/observation.images.front"
 FILM_PATH = "videos/observation.images.wrist/chunk-000/file-001.mp4"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "version": (lambda at: edited(at, codebase_version="v2.1"), "is of version 'v2.1'; this reads LeRobot's v3.0"),
@@ -263,6 +375,42 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no episodes": (lambda at: shutil.rmtree(at / layout.EPISODES), "has no tables in meta/episodes"),
     "nothing": (shutil.rmtree, "does not exist"),
+    "rate": (lambda at: edited(at, fps=40), "observation.images.front has video.fps 20, expected 40"),
+    "rate, no film's": (bare_rate, r"says .*from_timestamp 0.6|to_timestamp"),
+    "broken rate": (lambda at: edited(at, fps=19.98), "fps is 19.98, expected a whole number"),
+    "size of a film": (lambda at: filmed(at, (48, 64), FPS), r"file-001.mp4' is 48 x 64 pixels; expected 64 x 48"),
+    "rate of a film": (lambda at: filmed(at, (64, 48), 25), r"shows frame 2 at 0.08 s; expected 0.1 s, at 20 Hz"),
+    "time in a film": (
+        of_episodes(f"{FRONT}/from_timestamp", [0.0, 0.0, 1.25, 0.0]),
+        "says .*to_timestamp 1.85 of episode 2; expected 1.6: 7 frames at 20 Hz",
+    ),
+    "between frames": (
+        of_episodes(f"{FRONT}/from_timestamp", [0.02, 0.0, 1.5, 0.0]),
+        "from_timestamp 0.02 of episode 0; expected a multiple of 0.05 s",
+    ),
+    "no time": (of_episodes(f"{FRONT}/from_timestamp", [math.nan, 0.0, 1.5, 0.0]), "from_timestamp nan of episode 0"),
+    "shared frames": (shared_frames, r"episodes 1 and 2 share frames of '.*file-001.mp4': frame 20 is in both"),
+    "timestamps": (of_frames("timestamp", lambda t: [2 * x for x in t]), "says timestamp 0.1 in row 1; expected 0.05"),
+    "reversed": (of_frames("index", lambda t: t[::-1]), "says index 48 in row 0; expected 12"),
+    "null": (of_frames("frame_index", lambda t: [None, *t[1:]]), "says frame_index nan in row 0; expected 0"),
+    "words": (of_frames("index", lambda t: [str(x) for x in t]), "has index of type string; expected numbers"),
+    "another's": (
+        of_frames("episode_index", lambda t: [x + 1 for x in t]),
+        "says episode_index 2 in row 0; expected 1",
+    ),
+    "no such task": (of_frames("task_index", lambda t: [7, *t[1:]]), "says task_index 7 in row 0; expected 0 to 2"),
+    "another task": (
+        of_frames("task_index", lambda t: [0 for _ in t]),
+        "has task_index of 'push it' in episode 1; expected that of 'reach it'",
+    ),
+    "nan": (of_frames(ACTION, with_nan), "holds action nan in row 3, number 1; expected finite"),
+    "infinite": (of_frames(STATE, lambda t: [[math.inf] * 3, *t[1:]]), "holds observation.state inf in row 0"),
+    "twice": (of_episodes("episode_index", [0, 1, 1, 2]), "says episode_index 1 of episode 2; expected 2"),
+    "lengths": (of_episodes("length", [12, 31, 6, 25]), "says dataset_to_index 42 of episode 1; expected 43"),
+    "empty": (of_episodes("length", [12, 30, 0, 32]), "says length 0 of episode 2; expected 1"),
+    "words for lengths": (of_episodes("length", list("abcd")), "has length of type string, unlike LeRobot's"),
+    "statistics": (lambda at: lying(at, ACTION, mean=[0.0, 3.0]), r"stats.json' says mean of action is 0, 3; that of"),
+    "shape of them": (lambda at: lying(at, STATE, std=[1.0]), "says std of observation.state is 1; that of its frames"),
 }
 
 
@@ -275,13 +423,16 @@ def test_damage_is_told_in_one_line_when_a_dataset_is_opened(damage: str, copied
     assert "\n" not in str(error.value)
 
 
-def test_a_film_with_fewer_frames_than_its_episodes_is_told_when_it_is_read(copied: Path) -> None:
-    (copied / FILM_PATH).write_bytes((copied / FILM_PATH.replace("001", "002")).read_bytes())
+def test_a_film_with_fewer_frames_than_its_episodes_is_told_when_it_is_opened_or_else_read(copied: Path) -> None:
+    whole, short = copied / FILM_PATH, copied / FILM_PATH.replace("001", "002")
     dataset = open_dataset(copied)
+    whole.write_bytes(short.read_bytes())
     with pytest.raises(
         EmbodiedError, match=r"file-001\.mp4' is truncated, damaged or not of 64 x 48 pixels: \d+ frames"
     ):
         list(dataset)
+    with pytest.raises(EmbodiedError, match=r"file-001\.mp4' has 25 frames; its episodes need 37"):
+        open_dataset(copied)
 
 
 def test_a_playlist_in_place_of_a_film_is_not_followed(copied: Path) -> None:

@@ -160,6 +160,10 @@ def test_the_level_follows_what_is_reached_through_the_episodes() -> None:
     for _ in range(2):
         missed = task.post_step(world, missed, NOTHING, jax.random.key(2))
     assert float(missed.level) == pytest.approx(0.5 - FALL)
+    still = dataclasses.replace(missed, level=jnp.float32(3 * FALL))
+    for key in jax.random.split(jax.random.key(4), 12):
+        still = task.post_step(world, still, NOTHING, key)
+    assert float(still.level) == 0.0, "no target is met by a cube that nobody turns"
     again = partly(task.restart, lambda begin: begin.task_state.level)
     assert float(again(jax.random.key(3), missed)) == float(missed.level)
     plain = made(LeapReorient)
