@@ -434,9 +434,8 @@ def main(settings: Settings) -> None:
     context = multiprocessing.get_context("forkserver")
     with concurrent.futures.ProcessPoolExecutor(settings.workers, context) as pool:
         found: dict[str, Any] = {}
-        for (task, what, _), row in zip(
-            jobs, pool.map(alarms if settings.clean else outcome, *zip(*jobs)), strict=True
-        ):
+        measured = pool.map(alarms if settings.clean else outcome, *zip(*jobs, strict=True))
+        for (task, what, _), row in zip(jobs, measured, strict=True):
             if row is not None:
                 found[f"{task}, {what}"] = row
                 cli.show(f"{task}, {what}: {row}")
