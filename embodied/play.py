@@ -206,7 +206,7 @@ def film(settings: Settings[Any], layout: Layout, env: Env, rule: PolicyFunction
     )
     cli.say(
         f"{made.path}: {made.frames} frames at {made.fps:g} per second, mean reward {made.reward:.3g} per step, "
-        f"{100 * made.success:.0f} % of the environments solved"
+        f"success in {100 * made.success:.0f} % of the environments"
     )
     return 0
 

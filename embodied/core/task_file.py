@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from embodied.core.hooks import check_declared
 from embodied.core.task import Task
 from embodied.errors import OWN_FILES, EmbodiedError, UnknownNameError, closest, listing, reason
 from embodied.storage import trust
@@ -38,7 +40,7 @@ def import_file(path: Path, what: str = "task") -> ModuleType:
             goes through.
     """
     path = path.resolve()
-    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     content = _content(path, what)
@@ -91,6 +93,7 @@ def find_task(module: ModuleType, name: str | None) -> tuple[str, type[Task[Any]
     kind = known[name]
     if lacking := sorted(getattr(kind, "__abstractmethods__", ())):
         raise EmbodiedError(f"the task {kind.__name__} in {file} lacks {listing(lacking)}; write them")
+    check_declared(kind)
     for declared in ("timing", "action_size"):
         if not hasattr(kind, declared) and "__init__" not in vars(kind):
             raise EmbodiedError(f"the task {kind.__name__} in {file} says no {declared}; {EXAMPLES[declared]}")

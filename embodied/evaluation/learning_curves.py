@@ -48,9 +48,11 @@ def chosen(wanted: Sequence[str], records: Sequence[Records]) -> list[str]:
     """The requested measures, in that order.
 
     Raises:
-        EmbodiedError: no run has one of them; lists what they have.
+        EmbodiedError: no run has one of them, or any; lists what they have.
     """
     known = sorted({name for one in records for record in one for name in record} - {"step", "time"})
+    if not known:
+        raise EmbodiedError(f"no measure in the metrics.jsonl of {len(records)} runs; expected some training")
     if not wanted:
         return [name for name in COMMON if name in known] or known[:3]
     found: dict[str, None] = {}

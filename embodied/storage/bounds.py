@@ -46,7 +46,7 @@ def at_least(low: int) -> Bound:
 
 
 class Bounded:
-    """A dataclass whose fields keep to the bounds in their annotations; every float is finite.
+    """A dataclass whose fields keep to the bounds in their annotations; every float is finite, also of a tuple.
 
     A field that a derived class declares again keeps the bounds that it had.
     """
@@ -59,8 +59,10 @@ class Bounded:
         """
         for name, bounds in bounds_of(type(self)).items():
             value = getattr(self, name)
-            finite = (FINITE,) if isinstance(value, float) else ()
-            for bound in (*finite, *bounds):
+            numbers = value if isinstance(value, tuple) else (value,)
+            if not all(FINITE.holds(number) for number in numbers if isinstance(number, float)):
+                raise BoundError(f"{name}={value} must be {FINITE.text}")
+            for bound in bounds:
                 if value is not None and not bound.holds(value):
                     raise BoundError(f"{name}={value} must be {bound.text}")
 

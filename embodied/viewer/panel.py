@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import queue
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +23,8 @@ from embodied.viewer.curves import TOLD, History, Plots
 FOLLOW, FREE = "follow", "free"
 NARROW = 820  # pixels: the panel begins folded on pages that are narrower, so that the robot is seen
 PUSHES = ("left", "right", "away", "nearer")
+TICK = 1.0  # s between two times that a person who waits is told
+WAITING = "/waiting"  # the scene's name of that
 DIGITS = 3  # behind the point, of a command on its slider
 NO_COMMAND = (
     "Nothing to steer: this task has no single goal that could be moved. What it asks for is drawn with each episode; "
@@ -59,8 +64,8 @@ class Readings:
     """s since its episode began."""
     limit: float
     """s after which it ends."""
-    solved: bool
-    """Whether the task is solved at this instant."""
+    success: bool
+    """At this instant, as the evaluation counts it at the last step."""
     command: np.ndarray
     """(k,) numbers of `Operator.ranges` that hold."""
     measured: np.ndarray
@@ -291,8 +296,8 @@ class Panel:
 
     def refresh(self, readings: Readings) -> None:
         """Show new numbers and plots."""
-        solved = " · **solved**" if readings.solved else ""
-        lines = [f"{readings.seconds:.1f} s of {readings.limit:g} s{solved}", *readings.notes]
+        success = " · **success now**" if readings.success else ""
+        lines = [f"{readings.seconds:.1f} s of {readings.limit:g} s{success}", *readings.notes]
         if not math.isnan(readings.contact_force):
             lines.append(f"contact forces {readings.contact_force:.0f} N in sum")
         self.status.content = "  \n".join(lines)
@@ -335,9 +340,30 @@ class Panel:
         for name, image in pictures.items():
             self._pictures[name].image = image
 
-    def say(self, text: str) -> None:
-        """Replace the readings by a message while there are none."""
-        self.status.content = text
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """In place of readings, and in the middle of the scene: what a person waits for, and for how long already."""
+        begun, over = time.monotonic(), threading.Event()
+
+        def say() -> None:
+            seconds = time.monotonic() - begun
+            text = f"{what} ..." if seconds < TICK else f"{what}, {seconds:.0f} s"
+            self.status.content = text
+            self.server.scene.add_label(WAITING, text, anchor="center-center")
+
+        def tick() -> None:
+            while not over.wait(TICK):
+                say()
+
+        say()
+        clock = threading.Thread(target=tick, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            over.set()
+            clock.join()
+            self.server.scene.remove_by_name(WAITING)
 
 
 def _number(value: float) -> str:

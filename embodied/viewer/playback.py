@@ -148,7 +148,7 @@ class Playback:
         return Readings(
             seconds=int(self.env.episode.steps[index]) * dt,
             limit=self.env.max_episode_steps * dt,
-            solved=step is not None and bool(step.success[index]),
+            success=step is not None and bool(step.success[index]),
             command=command,
             measured=measured,
             episode_return=float(self.env.episode.total[index]),

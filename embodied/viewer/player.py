@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -114,13 +115,13 @@ class Player:
         needs = self.catalogue.needs(self.task, self.choice.policy)
         playing = self.playback
         stays = playing is not None and playing.env.name == self.task and playing.needs == needs
-        self.panel.say(f"{'loading' if stays else 'compiling'} {self.task} ...")
         if playing is not None and stays:
             playing.policy = self._load(self.checkpoint, playing.env)
         else:
-            env = self.catalogue.make(needs, self.settings.num_envs)
-            rule = self._load(self.checkpoint, env)
-            fresh = Playback(env, rule, needs, int(self.panel.seed.value))
+            with self.panel.waiting(f"compiling {self.task}"):
+                env = self.catalogue.make(needs, self.settings.num_envs)
+                rule = self._load(self.checkpoint, env)
+                fresh = Playback(env, rule, needs, int(self.panel.seed.value))
             if self.recorder is not None:
                 self._record(None)  # the film ends with what it shows
             if playing is not None:
@@ -197,7 +198,9 @@ class Player:
         if command is not None:
             self.panel.steer.value = True
             self.panel.command = command
-        seconds, terms = playback.step(index)
+        first = self.panel.waiting(f"compiling {self.task}") if not playback.simulated else contextlib.nullcontext()
+        with first:
+            seconds, terms = playback.step(index)
         self.simulated += playback.env.control_dt
         if terms:
             self.panel.remember(seconds, terms, *playback.command(index))
@@ -237,7 +240,7 @@ class Player:
         notes = acting + ([f"recording: {self.recorder.seconds:.1f} s"] if self.recorder else [])
         panel.refresh(playback.readings(index, touching, notes + ([self._note] if self._note else [])))
         panel.show_pictures(playback.pictures(index))
-        if playback.steered is None and len(playback.ranges):
+        if playback.steered is None and len(playback.ranges) and not panel.steer.value:  # else a person's is under way
             panel.command = playback.command(index)[0]
 
     def _who(self) -> str:

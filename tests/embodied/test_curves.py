@@ -85,9 +85,10 @@ def test_runs_in_folders_of_one_name_keep_apart():
 
 
 def test_messages(run, tmp_path):
-    one = str(run("one"))
+    one, begun = str(run("one")), Run.create(tmp_path, "swarm/hover", {}, tmp_path / "begun")
     for arguments, message in (
         ([], "which runs"),
+        ([str(begun.path)], "no measure in the metrics.jsonl of 1 runs"),
         ([one, "--names", "a", "b"], "2 names for 1 runs"),
         ([one, one, "--names", "a", "a"], "--names a a: expected another one for each run"),
         ([one, "--bins", "0"], "--bins 0: expected at least 1"),

@@ -50,9 +50,9 @@ def test_creeping_is_net_displacement_by_time_and_swaying_is_none() -> None:
 
 
 def test_settling_and_pushes_do_not_count() -> None:
-    landing = lambda t: (jnp.where(t < 0.9, t, 0.9), 0.0 * t, 0.0 * t)  # noqa: E731
+    landing = lambda t: (jnp.clip(t, 0.0, 0.9), 0.0 * t, 0.0 * t)  # noqa: E731
     assert measured(landing, still, asked=True)["drift"] == pytest.approx(0, abs=1e-5)
-    shoved = lambda t: (jnp.where(t < 8, 0.0, jnp.where(t < 9, t - 8, 1.0)), 0.0 * t, 0.0 * t)  # noqa: E731
+    shoved = lambda t: (jnp.clip(t - 8, 0.0, 1.0), 0.0 * t, 0.0 * t)  # noqa: E731
     during = lambda t: (t >= 8) & (t < 8.2)  # noqa: E731
     assert measured(shoved, during, asked=True)["drift"] == pytest.approx(0, abs=1e-5)
     assert measured(shoved, still, asked=True)["drift"] > 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,7 +15,7 @@ from embodied.core.facets import CommandRange
 from embodied.env.options import EnvOptions
 from embodied.rendering.camera_config import CameraConfig
 from embodied.rendering.meshes import body_parts
-from embodied.viewer import scene
+from embodied.viewer import panel, scene
 from embodied.viewer.panel import Asked, Event, Readings
 from embodied.viewer.playback import PUSH_SECONDS, TRAVEL_SECONDS
 from embodied.viewer.player import Player, PlayerSettings
@@ -86,6 +87,22 @@ def test_the_sliders_follow_the_task_until_somebody_steers(player: Player) -> No
     np.testing.assert_allclose(player.panel.command, [0.0, 0.0, 2.0], atol=1e-3)
     player.panel.command = np.array([9.0, 0.123456, -9.0])
     np.testing.assert_allclose(player.panel.command, [1.0, 0.123, 1.0])
+    player.panel.steer.value = True  # as a slider does whose request is not answered yet
+    player.refresh()
+    np.testing.assert_allclose(player.panel.command, [1.0, 0.123, 1.0])
+
+
+def test_the_page_says_what_it_waits_for_and_how_long_until_it_is_over(
+    player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel, "TICK", 0.01)
+    names = player.server.scene._handle_from_node_name
+    with player.panel.waiting("compiling swarm/hover"):
+        assert player.panel.status.content == "compiling swarm/hover ..."
+        while "swarm/hover, 0 s" not in player.panel.status.content:
+            time.sleep(0.01)
+        assert panel.WAITING in names
+    assert panel.WAITING not in names
 
 
 def test_a_step_pauses_and_advances_by_one_control_step(player: Player) -> None:
@@ -167,15 +184,15 @@ def test_what_cannot_be_played_is_said_and_the_rest_plays_on(player: Player, mon
     player.step()
 
 
-def test_solved_is_shown_only_while_it_is_true(player: Player) -> None:
+def test_success_is_shown_only_while_it_is_true(player: Player) -> None:
     readings = Readings(1.0, 8.0, False, np.zeros(3), np.full(3, math.nan), 1.0, {"error": (0.5, "m")}, {"up": 2.0})
     player.panel.refresh(readings)
-    assert "solved" not in player.panel.status.content
+    assert "success" not in player.panel.status.content
     assert "1.0 s of 8 s" in player.panel.status.content
     assert "| error | 0.5 m |" in player.panel._table.content
     assert "| x (m) | +0.00 | - |" in player.panel._response.content
-    player.panel.refresh(dataclasses.replace(readings, solved=True, contact_force=12.0))
-    assert "**solved**" in player.panel.status.content
+    player.panel.refresh(dataclasses.replace(readings, success=True, contact_force=12.0))
+    assert "**success now**" in player.panel.status.content
     assert "12 N" in player.panel.status.content
 
 
