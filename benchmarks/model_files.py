@@ -141,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     result = totals(entries) | {"files": entries}
     counts = {name: str(value) for name, value in result.items() if name != "files"}
     cli.show(cli.table("model files", counts))
-    named = " ".join("=".join(text.split("=")[:3]) for text in settings.sources)  # without folders of this machine
+    named = " ".join(dict.fromkeys("=".join(text.split("=")[:3]) for text in settings.sources))  # without folders
     cli.write_result(settings.json, f"python -m benchmarks.model_files {named}", result)
     if settings.json is not None:
         partial(settings.json).unlink(missing_ok=True)
