@@ -134,16 +134,31 @@ def reason(error: BaseException) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
-def own_traceback(error: BaseException) -> tuple[str, str] | None:
-    """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Frames of an error in the user's own files and beside them; none where it did not go through one of them."""
     folders = {Path(file).parent for file in OWN_FILES}
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent in folders]
-    if not any(frame.filename in OWN_FILES for frame in frames):
+    return frames if any(frame.filename in OWN_FILES for frame in frames) else []
+
+
+def place_in(frame: traceback.FrameSummary) -> str:
+    """A frame as `my_task.py, line 40, in observe`."""
+    return f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+
+
+def placed(error: EmbodiedError) -> str:
+    """An error's message, with the line of the user's own file through which it went, unless it names that file."""
+    frames = own_frames(error)
+    said = not frames or Path(frames[-1].filename).name in str(error)
+    return str(error) if said else f"{error} ({place_in(frames[-1])})"
+
+
+def own_traceback(error: BaseException) -> tuple[str, str] | None:
+    """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
+    if not (frames := own_frames(error)):
         return None
-    last = frames[-1]
     said = (str(error).strip().splitlines() or [""])[0]
-    where = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
-    kind = type(error).__name__
+    where, kind = place_in(frames[-1]), type(error).__name__
     text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {error}\n"])
     return text, f"{where}: {kind}: {said[:MESSAGE_SHOWN]}"
 
@@ -175,12 +190,13 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
                 raise lost[0]
             return result
         except EmbodiedError as error:
-            _exit(EXIT_ERROR, f"error: {error}")
+            _exit(EXIT_ERROR, f"error: {placed(error)}")
         except KeyboardInterrupt:
             _exit(EXIT_INTERRUPTED, "interrupted")
-        except BrokenPipeError:
+        except BrokenPipeError as error:
             # A pipe to a worker process can break too; only a reader of our own output leaves quietly.
             if not (_reader_gone(sys.stdout) or _reader_gone(sys.stderr)):
+                _exit_for_own(error)
                 raise
             _exit(EXIT_BROKEN_PIPE)
         except OSError as error:
@@ -191,7 +207,7 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
                 raise
             where = f" while writing '{error.filename}'" if error.filename else ""
             _exit(EXIT_ERROR, f"error: {reason(error)}{where}; free some space, then run the same command again")
-        except Exception as error:
+        except BaseException as error:  # also a sys.exit() of the user's file
             _exit_for_own(error)
             raise
         finally:
@@ -215,7 +231,7 @@ def _disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _exit_for_own(error: Exception) -> None:
+def _exit_for_own(error: BaseException) -> None:
     """Leave the process where the user's own file raised: with its lines, and without ours."""
     if (shown := own_traceback(error)) is not None:
         with contextlib.suppress(OSError):

@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array
 
 from embodied.core.facets import Team
+from embodied.core.hooks import place_of
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, StateT, World
 from embodied.errors import ActionError, whole_number
@@ -182,7 +183,8 @@ def _check_control(task: Task[Any], control: Control) -> None:
     for name, shape in expected.items():
         given = getattr(control, name)
         if given is not None and jnp.shape(given) != shape:
-            raise ActionError(f"{type(task).__name__}.apply_action gives {name} {jnp.shape(given)}; expected {shape}")
+            hook = f"{place_of(type(task.unwrapped).apply_action)}{type(task.unwrapped).__name__}.apply_action"
+            raise ActionError(f"{hook} gives {name} {jnp.shape(given)}; expected {shape}")
 
 
 def is_diverged(world: World) -> Array:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import abc
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+import jax
+import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jax import Array
 
 from embodied.core.facets import FACETS, Language, Operator, Pictures, Team
@@ -17,6 +23,7 @@ from embodied.core.randomization import Term, without
 from embodied.core.scenes import compile_spec
 from embodied.core.world import Control, Outcome, ResetState, StateT, World
 from embodied.errors import EmbodiedError
+from embodied.math.rewards import weigh
 from embodied.math.symmetry import Mirror
 
 Observation = Mapping[str, Mapping[str, Array]]
@@ -114,12 +121,19 @@ class TaskHooks(abc.ABC, Generic[StateT]):
     """Reward of a control step that solves the task, where the reward measures progress towards it from 0 to this;
     None where it measures other things too."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let every hook of the class say where it is written if it returns or takes what it should not."""
+        super().__init_subclass__(**kwargs)
+        for name in RESULTS:
+            hook = vars(cls).get(name)
+            if hook is not None and not callable(hook):
+                raise EmbodiedError(f"{cls.__name__}.{name} is {shown(hook)}; expected a method")
+            if hook is not None and hasattr(hook, "__get__") and not isinstance(hook, staticmethod | classmethod):
+                setattr(cls, name, _placed(cls, name, hook))
+
     def __init__(self, config: Any = None, changes: Changes = UNCHANGED) -> None:
         """Take `config`, or the defaults of `config_type`, and the changes of `embodied.core.task.Task.rebuilt`."""
-        for name, kind in FACETS.items():
-            declared = inspect.getattr_static(type(self), name)
-            if declared is not None and not isinstance(declared, kind | property | functools.cached_property):
-                raise EmbodiedError(f"{type(self).__name__}.{name} is {declared!r}; expected a {kind.__name__}")
+        check_declared(type(self))
         self.config = self.config_type() if config is None else config
         self.changes = changes
 
@@ -253,3 +267,210 @@ class TaskHooks(abc.ABC, Generic[StateT]):
             NotImplementedError: this task has no expert.
         """
         raise NotImplementedError(f"{self} has no scripted expert")
+
+
+DECLARED: Mapping[str, tuple[type, ...]] = {
+    **{name: (kind, type(None)) for name, kind in FACETS.items()},
+    "timing": (Timing,), "action_size": (int,), "engines": (tuple, list), "config_type": (type,),
+    "ends_when_solved": (bool,), "applies_every_substep": (bool,), "metric_units": (Mapping,),
+    "reward_weights": (Mapping,), "language": (Language, type(None)), "mirror": (Mirror, type(None)),
+}  # fmt: skip
+"""What a class of tasks declares -> its types, where it is no property."""
+
+
+def check_declared(kind: type[TaskHooks[Any]]) -> None:
+    """Check the types of what a class of tasks declares.
+
+    Raises:
+        EmbodiedError: one has another; says where the class is written.
+    """
+    for name, types in DECLARED.items():
+        value = inspect.getattr_static(kind, name, None)
+        if value is None and type(None) not in types and name not in vars(kind):
+            continue  # of a class that makes it in its constructor
+        if not isinstance(value, types) and not hasattr(type(value), "__get__"):
+            expected = " or ".join(one.__name__ for one in types if one is not type(None))
+            raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.{name} is {shown(value)}; expected a {expected}")
+
+
+def shown(value: Any) -> str:
+    """A value in one short line, whatever it is."""
+    try:
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            return f"{value.dtype} of shape {tuple(value.shape)}"
+        text = " ".join(repr(value).split())
+    except Exception:  # of a user's own class
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+_checked = contextvars.ContextVar("checked", default=True)
+
+
+@contextlib.contextmanager
+def unchecked() -> Iterator[None]:
+    """Let hooks return what they like meanwhile, for those who say more of it."""
+    token = _checked.set(False)
+    try:
+        yield
+    finally:
+        _checked.reset(token)
+
+
+SHOWN = 80  # characters of a value
+
+
+def place_of(written: Any) -> str:
+    """Where a class or a function is written, `my_task.py, line 40: `; empty where that is not known."""
+    try:
+        code = getattr(inspect.unwrap(written), "__code__", None)
+        line = inspect.getsourcelines(written)[1] if code is None else code.co_firstlineno
+        file = inspect.getsourcefile(written) if code is None else code.co_filename
+    except (OSError, TypeError):
+        return ""
+    return f"{Path(str(file)).name}, line {line}: "
+
+
+def _placed(owner: type, name: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook whose faults say where it is written."""
+    what = f"{place_of(hook)}{owner.__name__}.{name}"
+
+    @functools.wraps(hook)
+    def placed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = hook(self, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            expected = inspect.signature(getattr(TaskHooks, name))  # it was not even entered
+            raise EmbodiedError(f"{what} takes {inspect.signature(hook)}; expected {expected}") from None
+        except BaseException as error:
+            ctrl_c = type(error) is KeyboardInterrupt and not error.args
+            if isinstance(error, Exception) or ctrl_c:
+                raise
+            raise EmbodiedError(f"{what} raised {type(error).__name__}: {error}") from error
+        outermost = getattr(type(self), name, None) is placed  # not that of a base, whose child goes on with it
+        if outermost and _checked.get() and (expected := RESULTS[name](self, result, args)):
+            raise EmbodiedError(f"{what} returned {shown(result)}; expected {expected}")
+        return result
+
+    return placed
+
+
+def _is_array(value: Any, *shapes: tuple[int, ...]) -> bool:
+    """Whether a value is numbers that JAX computes with, of one of these shapes, or of any."""
+    if not isinstance(value, jax.Array | jax.ShapeDtypeStruct | np.ndarray | np.generic | bool | int | float):
+        return False
+    kind = jnp.result_type(value)
+    known = any(jnp.issubdtype(kind, one) for one in (np.bool_, np.integer, np.floating))
+    return known and (not shapes or jnp.shape(value) in shapes)
+
+
+def _are_arrays(tree: Any) -> bool:
+    return all(_is_array(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _like(state: Any, given: Any) -> str | None:
+    """What is expected in place of a state that is not of the structure and shapes of the one that was given."""
+    if not _are_arrays(state) or jax.tree.structure(state) != jax.tree.structure(given):
+        return f"the state, a {type(given).__name__} of arrays"
+    shapes, before = (list(map(jnp.shape, jax.tree.leaves(one))) for one in (state, given))
+    return None if shapes == before else f"a state of the shapes {shown(jax.tree.map(jnp.shape, given))}"
+
+
+def _of_reset(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    del args
+    if not isinstance(result, ResetState):
+        return "a ResetState"
+    model, task_state = task.model, result.task_state
+    for name, size in (("qpos", model.nq), ("qvel", model.nv)):
+        if not _is_array(getattr(result, name), (size,)):
+            return f"{name} of shape ({size},), not {shown(getattr(result, name))}"
+    if not _are_arrays(task_state):
+        return f"a task_state of arrays, not {shown(task_state)}"
+    if not isinstance(result.model, Mapping):
+        return f"model as a mapping of fields, not {shown(result.model)}"
+    for name, value in result.model.items():
+        if not hasattr(model, str(name)) or not _is_array(value, np.shape(getattr(model, name))):
+            return f"model with fields of MjModel in their shapes, not {name}={shown(value)}"
+    return None
+
+
+def _of_action(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    del task
+    if not isinstance(result, tuple) or len(result) != 2 or not _are_arrays(result[0]):
+        return "(command, state)"
+    return _like(result[1], args[1])
+
+
+def _of_control(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    del task  # whose shapes `embodied.core.episode` compares
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], Control):
+        return "(Control, state)"
+    return _like(result[1], args[1]) if _are_arrays(result[0]) else "a Control of arrays"
+
+
+def _of_observe(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    del args
+    if not isinstance(result, Mapping) or not all(isinstance(terms, Mapping) and terms for terms in result.values()):
+        return "groups of terms, such as {'policy': {'speed': world.qvel}}"
+    for group, terms in result.items():
+        for name, term in terms.items():
+            if not isinstance(name, str) or not _is_array(term):
+                return f"arrays with names, not {name!r}: {shown(term)} in {group!r}"
+            if task.team is not None and jnp.shape(term)[:1] != (task.team.agents,):
+                return f"a row for each of {task.team.agents} agents, not {name!r}: {shown(term)} in {group!r}"
+    return None
+
+
+def _of_terms(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    del args
+    if not isinstance(result, Mapping):
+        return "a mapping of names to numbers"
+    shapes = ((),) if task.team is None else ((), (task.team.agents,))
+    for name, term in result.items():
+        if not isinstance(name, str) or not _is_array(term, *shapes):
+            return f"numbers of shape {' or '.join(map(str, shapes))} with names, not {name!r}: {shown(term)}"
+    return None
+
+
+def _of_rewards(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    if expected := _of_terms(task, result, args):
+        return expected
+    weights = task.reward_weights
+    if not isinstance(weights, Mapping) or not all(_is_array(weight, ()) for weight in weights.values()):
+        return f"terms for reward_weights, which are {shown(weights)}, not a mapping of names to numbers"
+    try:
+        weigh(result, weights)
+    except ValueError as error:
+        return f"the terms that have weights: {error}"
+    return None
+
+
+def _of_outcome(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
+    del task, args
+    if not isinstance(result, Outcome):
+        return "an Outcome"
+    for name in ("success", "failure"):
+        value = getattr(result, name)
+        if not _is_array(value, ()) or not jnp.issubdtype(jnp.result_type(value), np.bool_):
+            return f"{name} as one true or false, not {shown(value)}"
+    return None
+
+
+RESULTS: Mapping[str, Callable[[Any, Any, tuple[Any, ...]], str | None]] = {
+    "build_spec": lambda task, result, args: None if isinstance(result, mujoco.MjSpec) else "a mujoco.MjSpec",
+    "reset": _of_reset,
+    "restart": _of_reset,
+    "process_action": _of_action,
+    "apply_action": _of_control,
+    "post_step": lambda task, result, args: _like(result, args[1]),
+    "observe": _of_observe,
+    "rewards": _of_rewards,
+    "outcome": _of_outcome,
+    "metrics": _of_terms,
+    "declared_terms": lambda task, result, args: (
+        None if isinstance(result, tuple | list) and all(isinstance(one, Term) for one in result) else "a tuple of Term"
+    ),
+}
+"""Hook -> what is expected in place of a result, from task, result and arguments; None: it is as expected."""

@@ -1,7 +1,9 @@
-"""Composing scenes from assets with MjSpec."""
+"""Composing scenes from assets with MjSpec, and MuJoCo's warnings as notes of ours."""
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
@@ -10,6 +12,19 @@ import mujoco
 
 from embodied.errors import ModelError
 from embodied.storage.paths import asset
+
+_warned: set[str] = set()
+
+
+def say_once(warning: str) -> None:
+    """Print a warning of MuJoCo, once whatever its numbers are."""
+    if (kind := re.sub(r"[\d.]+", "", warning)) not in _warned:
+        _warned.add(kind)
+        print(f"warning: MuJoCo: {' '.join(warning.split())}", file=sys.stderr)
+
+
+if mujoco.get_mju_user_warning() is None:
+    mujoco.set_mju_user_warning(say_once)  # by itself it writes MUJOCO_LOG.TXT into the working folder
 
 
 def load_spec(path: str | Path) -> mujoco.MjSpec:

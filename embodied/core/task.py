@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 from jax import Array
@@ -78,7 +79,10 @@ class Task(TaskHooks[StateT]):
             terms = self.observe(World.zeros(self.model), self.reset(key).task_state, key)
             axes = 0 if self.team is None else 1
             shapes.update(
-                {group: {name: term.shape[axes:] for name, term in named.items()} for group, named in terms.items()}
+                {
+                    group: {name: jnp.shape(term)[axes:] for name, term in named.items()}
+                    for group, named in terms.items()
+                }
             )
 
         jax.eval_shape(record, jax.ShapeDtypeStruct((2,), np.uint32))

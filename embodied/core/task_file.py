@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from embodied.core.hooks import check_declared
 from embodied.core.task import Task
 from embodied.errors import OWN_FILES, EmbodiedError, UnknownNameError, closest, listing, reason
 from embodied.storage import trust
@@ -92,6 +93,7 @@ def find_task(module: ModuleType, name: str | None) -> tuple[str, type[Task[Any]
     kind = known[name]
     if lacking := sorted(getattr(kind, "__abstractmethods__", ())):
         raise EmbodiedError(f"the task {kind.__name__} in {file} lacks {listing(lacking)}; write them")
+    check_declared(kind)
     for declared in ("timing", "action_size"):
         if not hasattr(kind, declared) and "__init__" not in vars(kind):
             raise EmbodiedError(f"the task {kind.__name__} in {file} says no {declared}; {EXAMPLES[declared]}")

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from embodied.core.hooks import place_of, shown
 from embodied.core.task import has_expert
 from embodied.core.task_file import import_file
 from embodied.env.env import Env
@@ -400,12 +401,34 @@ def _own(file: OwnFile, env: Env | JoinedEnv) -> PolicyFunction:
     if file.member not in known:
         raise UnknownNameError(f"policy in {file.path.name}", file.member, known)
     found: Callable[..., Any] = known[file.member]
-    policy = cast("type[Any]", found)(env) if inspect.isclass(known[file.member]) else found
+    what = f"{place_of(found)}{file.member}"
+    policy = _called(what, found, env) if inspect.isclass(found) else found
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
-        return torch.as_tensor(policy(obs), device=env.device)
+        given = _called(what, policy, obs)
+        try:
+            action = torch.as_tensor(given, device=env.device)
+        except (TypeError, ValueError, RuntimeError):
+            action = None
+        if action is None or action.dim() < 2 or action.shape[-1] != env.action_size:
+            raise EmbodiedError(f"{what} returned {shown(given)}; expected actions (N, {env.action_size})")
+        return action
 
     return act
+
+
+def _called(what: str, function: Callable[..., Any], argument: Any) -> Any:
+    """What a user's function makes of one argument.
+
+    Raises:
+        EmbodiedError: it does not take one.
+    """
+    try:
+        return function(argument)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        raise EmbodiedError(f"{what} cannot be called with one argument: {error}") from None
 
 
 def _suite_expert(env: JoinedEnv) -> PolicyFunction:

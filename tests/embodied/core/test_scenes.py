@@ -3,7 +3,7 @@
 import mujoco
 import pytest
 
-from embodied.core.scenes import compile_spec, compose, compose_text, load_spec
+from embodied.core.scenes import compile_spec, compose, compose_text, load_spec, say_once
 from embodied.errors import ModelError
 
 
@@ -52,3 +52,23 @@ def test_a_robots_names_give_way_to_the_scenes():
     assert model.body(int(own.bodyid[0])).name == "floor"
     assert int(model.pair_geom2[0]) == own.id
     assert model.geom("floor").type[0] == mujoco.mjtGeom.mjGEOM_PLANE
+
+
+def test_warnings_of_mujoco_are_said_once_and_no_file_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = mujoco.get_mju_user_warning()
+    assert before is not None
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    mujoco.set_mju_user_warning(say_once)
+    try:
+        for _ in range(3):
+            data = mujoco.MjData(model)
+            data.qvel[:] = 1e30
+            mujoco.mj_step(model, data)
+    finally:
+        mujoco.set_mju_user_warning(before)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: MuJoCo: Nan, Inf or huge value in QVEL")
+    assert not list(tmp_path.iterdir())

@@ -180,3 +180,23 @@ def test_a_file_without_such_a_policy_says_what_it_has(name: str, message: str, 
         load_policy(tmp_path / name, env)
     with pytest.raises(EmbodiedError, match="is not told what to do in words"):
         load_policy(tmp_path / "mine.py:fall", env, instruction="fall")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def bad(obs):\n    return None", r"wrong.py, line 1: bad returned None; expected actions \(N, 4\)"),
+        ("def bad(obs):\n    return 'x'", "wrong.py, line 1: bad returned 'x'; expected actions"),
+        ("def bad(obs):\n    return [[1], [2, 3]]", r"bad returned \[\[1\], \[2, 3\]\]; expected actions"),
+        ("def bad(obs):\n    return obs['policy'][:, :3]", r"bad returned torch.float32 of shape \(\d+, 3\); expected"),
+        ("def bad():\n    return None", r"wrong.py, line 1: bad cannot be called with one argument: bad\(\) takes 0"),
+        ("class bad:\n    def __call__(self, obs):\n        pass", r"wrong.py, line 1: bad cannot be called with one"),
+        ("class bad:\n    def __init__(self, env):\n        pass", "wrong.py, line 1: bad cannot be called with one"),
+    ],
+)
+def test_a_policy_of_one_s_own_that_gives_no_actions_is_named_with_its_line(
+    body: str, said: str, env: Env, tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.py").write_text(body)
+    with pytest.raises(EmbodiedError, match=said):
+        load_policy(tmp_path / "wrong.py:bad", env)(observation(env))
