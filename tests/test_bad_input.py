@@ -102,7 +102,10 @@ def writing(name: str) -> Make:
 
 VERDICTS: dict[str, tuple[Make, Verdict]] = {
     "an error of ours": (raising(EmbodiedError("no")), Verdict.REFUSED),
-    "an error of several lines": (raising(EmbodiedError("no\nno")), Verdict.TRACEBACK),
+    "an error of several lines": (
+        lambda rng, box: Attempt("", raising(ValueError("no\nno"))(rng, box).act, allowed=(ValueError,)),
+        Verdict.TRACEBACK,
+    ),
     "another error": (raising(KeyError("x")), Verdict.TRACEBACK),
     "the end of the process": (raising(SystemExit(3)), Verdict.TRACEBACK),
     "a result": (result(1), Verdict.ACCEPTED),
