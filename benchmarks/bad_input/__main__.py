@@ -80,6 +80,7 @@ def result(rows: Sequence[Row], seed: int, seconds: float) -> dict[str, object]:
         "seed": seed,
         "seconds": round(seconds, 1),
         "limit_seconds": LIMIT,
+        "processor_seconds": round(sum(row.processor_seconds for row in rows), 1),
         "longest_seconds": max((row.seconds for row in rows), default=0.0),
         "kinds": {domain: len(DOMAINS[domain]) for domain in counts},
         "verdicts": counts,

@@ -8,7 +8,9 @@ import enum
 import importlib
 import importlib.util
 import io
+import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -20,7 +22,7 @@ from typing import Any
 from benchmarks.bad_input.box import Box
 from embodied.errors import EXIT_ERROR, EXIT_INTERRUPTED, EmbodiedError
 
-LIMIT = 30.0  # s after which a case is a hang
+LIMIT = 30.0  # s after which a case is a hang, where the machine does nothing else
 
 
 class Must(enum.StrEnum):
@@ -102,6 +104,13 @@ class Row:
     verdict: Verdict
     detail: str
     seconds: float
+    processor_seconds: float
+    """Of its process and of those that it started."""
+
+
+def patience() -> float:
+    """s after which a case is a hang: `LIMIT`, stretched where more processes want the cores than there are."""
+    return LIMIT * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 class SlowError(BaseException):
@@ -127,7 +136,7 @@ def call(module: str, *words: str) -> Said:
 
 def judged(case: Case, make: Make, box: Box) -> Row:
     """Run a case in its box; the verdict."""
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), processor_seconds()
     what = ""
     said = io.StringIO()
     try:
@@ -136,7 +145,7 @@ def judged(case: Case, make: Make, box: Box) -> Row:
             what = attempt.what
             before = box.content()
             begun = time.perf_counter()
-            with limited(LIMIT):
+            with limited(patience()):
                 verdict, detail = ended(attempt)
             changed = sorted(box.changed_since(before))
         if "Traceback (most" in said.getvalue() and verdict not in FAULTS:
@@ -144,10 +153,15 @@ def judged(case: Case, make: Make, box: Box) -> Row:
         if changed and verdict not in FAULTS:
             verdict, detail = Verdict.OUTSIDE, ", ".join(changed[:5])
     except SlowError:
-        verdict, detail = Verdict.HANG, f"over {LIMIT:.0f} s"
-    return Row(
-        case.domain, case.kind, case.seed, what[:300], verdict, detail[:600], round(time.perf_counter() - begun, 3)
-    )
+        verdict, detail = Verdict.HANG, f"over {patience():.0f} s"
+    seconds, work = time.perf_counter() - begun, processor_seconds() - worked
+    return Row(case.domain, case.kind, case.seed, what[:300], verdict, detail[:600], round(seconds, 3), round(work, 3))
+
+
+def processor_seconds() -> float:
+    """Of this process and of the children that it has waited for, s."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _made(make: Make, case: Case, box: Box) -> Attempt:

@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bad_input.box import Box
-from benchmarks.bad_input.case import LIMIT, Case, Kinds, Row, Verdict, judged
+from benchmarks.bad_input.case import Case, Kinds, Row, Verdict, judged, patience
 
 MEMORY = 24 << 30  # bytes of address space of a worker: a number in a file must not take the machine
 ENVIRONMENT = {
@@ -28,7 +29,7 @@ ENVIRONMENT = {
     "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).resolve().parents[2] / ".cache" / "jax"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
 }
-PATIENCE = 3 * LIMIT  # s until a worker that does not answer is ended
+PATIENCE = 3.0  # times that of a case until a worker that does not answer is ended
 
 
 def work(domains: Mapping[str, Kinds], good: Path) -> None:
@@ -63,11 +64,11 @@ class Worker:
         """The verdict on a case; a process that died of it, or hangs in it, has one, too."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        line = ""
+        line, begun = "", time.monotonic()
         try:
             self.process.stdin.write(json.dumps(dataclasses.asdict(case)) + "\n")
             self.process.stdin.flush()
-            if select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            if select.select([self.process.stdout], [], [], PATIENCE * patience())[0]:
                 line = self.process.stdout.readline()
         except OSError:
             pass
@@ -77,8 +78,9 @@ class Worker:
         hangs = self.process.poll() is None and not self._died()
         self.end()
         verdict = Verdict.HANG if hangs else Verdict.TRACEBACK
-        detail = f"over {PATIENCE:.0f} s" if hangs else f"the process died with {self.process.returncode}"
-        return Row(case.domain, case.kind, case.seed, "", verdict, detail, PATIENCE * hangs)
+        seconds = round(time.monotonic() - begun, 3)
+        detail = f"over {seconds:.0f} s" if hangs else f"the process died with {self.process.returncode}"
+        return Row(case.domain, case.kind, case.seed, "", verdict, detail, seconds, 0.0)
 
     def _died(self) -> bool:
         try:

@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 
 import tyro
 
+from embodied.cli.commands import check_needs
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
 from embodied.env.options import NoConfig
 from embodied.env.registry import Registry
 from embodied.errors import EmbodiedError, alternatives, listing
 from embodied.storage import trust
+from embodied.storage.configs import not_numbers
 
 S = TypeVar("S")
 BOX, RULE = "╭╮╰╯│+| ", "─-"  # what `tyro` draws around a message and between its parts, where it knows Unicode or not
@@ -43,6 +45,7 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
     given = dataclasses.MISSING if default is None else default
     flags = [*flags_of(kind, given), TRUST]
     _answer_help(words, program, kind, flags, given)
+    check_needs(program.removeprefix("python -m "))
     if unknown := unknown_flags(words, flags):
         raise _unknown(unknown[0], meant(unknown[0], flags), program)
     named: dict[str, Any] = {} if default is None else {"default": default}
@@ -82,6 +85,7 @@ def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[
     words, program = trust.typed(arguments), f"python -m embodied.{command}"
     flags = [*flags_of(kind), TRUST]
     _answer_help(words, program, kind, flags)
+    check_needs(program.removeprefix("python -m "))
     return _parsed(kind, words, program, flags, return_unknown_args=True)
 
 
@@ -111,6 +115,9 @@ def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Fla
             raise
         raise EmbodiedError(complaint(said.getvalue(), flags, usage(program, flags))) from stop
     sys.stderr.write(said.getvalue())
+    parsed = settings[0] if isinstance(settings, tuple) else settings  # with the words that are none of its flags
+    if dataclasses.is_dataclass(parsed) and (wrong := next(not_numbers(parsed), None)):
+        raise EmbodiedError(f"{wrong} is nan; expected a number")
     return settings
 
 

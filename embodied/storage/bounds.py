@@ -38,6 +38,7 @@ NOT_NEGATIVE = Bound("0 or more", lambda value: value >= 0)
 FRACTION = Bound("between 0 and 1", lambda value: 0 <= value <= 1)
 BELOW_ONE = Bound("0 or more and less than 1", lambda value: 0 <= value < 1)
 FINITE = Bound("finite", math.isfinite)
+ALL_FINITE = Bound("finite", lambda values: all(map(math.isfinite, values)))
 
 
 def at_least(low: int) -> Bound:
@@ -46,7 +47,7 @@ def at_least(low: int) -> Bound:
 
 
 class Bounded:
-    """A dataclass whose fields keep to the bounds in their annotations; every float is finite, also of a tuple.
+    """A dataclass whose fields keep to the bounds in their annotations; every float is finite.
 
     A field that a derived class declares again keeps the bounds that it had.
     """
@@ -59,10 +60,8 @@ class Bounded:
         """
         for name, bounds in bounds_of(type(self)).items():
             value = getattr(self, name)
-            numbers = value if isinstance(value, tuple) else (value,)
-            if not all(FINITE.holds(number) for number in numbers if isinstance(number, float)):
-                raise BoundError(f"{name}={value} must be {FINITE.text}")
-            for bound in bounds:
+            finite = (FINITE,) if isinstance(value, float) else ()
+            for bound in (*finite, *bounds):
                 if value is not None and not bound.holds(value):
                     raise BoundError(f"{name}={value} must be {bound.text}")
 

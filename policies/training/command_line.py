@@ -110,7 +110,7 @@ def read(path: Path) -> ConfigFile:
     """
     try:
         document = tomllib.loads(read_file(path).decode()) if path.suffix == TOML else read_json(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EmbodiedError(f"--config-file {path} cannot be read: {reason(error)}") from error
     trust.named(document)
     if not isinstance(document, Mapping):

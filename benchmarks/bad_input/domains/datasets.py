@@ -192,7 +192,7 @@ def other_film(rng: random.Random, box: Box) -> Attempt:
     elif way == "rate":
         rate = rng.choice((5, 20, 30))
     elif way == "longer":
-        frames = np.concatenate([frames[:1]] * rng.randrange(1, 5) + [frames])
+        frames = np.concatenate([frames, *[frames[:1]] * rng.randrange(1, 5)])
     elif way == "shorter":
         frames = frames[: rng.randrange(1, len(frames))]
     elif way == "picture":

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.bad_input import examples
 from benchmarks.bad_input.box import Box
-from benchmarks.bad_input.case import LIMIT, Attempt, Kinds, Must, Said
+from benchmarks.bad_input.case import Attempt, Kinds, Must, Said
 
 ROOT = Path(__file__).resolve().parents[3]
 LIGHT: tuple[tuple[str, ...], ...] = (
@@ -65,7 +65,7 @@ def run(
     program = [sys.executable, "-m", "embodied", *words]
     line = ["bash", "-c", shell.replace("$RUN", shlex.join(program))] if shell else program
     done = subprocess.run(
-        line, env=environment, cwd=cwd, capture_output=True, timeout=LIMIT, preexec_fn=before,
+        line, env=environment, cwd=cwd, capture_output=True, preexec_fn=before,
         stdin=subprocess.DEVNULL, check=False
     )  # fmt: skip
     return Said(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

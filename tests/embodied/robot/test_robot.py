@@ -269,6 +269,7 @@ def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) 
         ("<html/>", r"its root element is <html>; expected <mujoco> \(MJCF\) or <robot> \(URDF\)"),
         ('<!DOCTYPE r [<!ENTITY a "b">]><robot/>', "has a document type"),
         (quadruped('<link name="other"/>'), r"2 links are the child of no joint \(body, other\)"),
+        (quadruped('<link name="body"/>'), "two links are called 'body'; expected a name of its own for each"),
         (quadruped(MESH.format("hat.stl")), "the collision mesh 'hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("package://q/hat.stl")), "'package://q/hat.stl' of link 'hat' does not exist"),
         (quadruped(MESH.format("file:///etc/passwd")), "of link 'hat' does not exist"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from embodied.cli.flags import flags_of
-from embodied.storage.bounds import BELOW_ONE, FRACTION, NOT_NEGATIVE, POSITIVE, Bounded, at_least
+from embodied.storage.bounds import ALL_FINITE, BELOW_ONE, FRACTION, NOT_NEGATIVE, POSITIVE, Bounded, at_least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Settings(Bounded):
     rest: Annotated[float, BELOW_ONE] = 0.0
     weight: Annotated[float, NOT_NEGATIVE] = 0.0
     free: float = -1.0
-    pair: tuple[float, float] = (0.0, 1.0)
+    pair: Annotated[tuple[float, float], ALL_FINITE] = (0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
