@@ -133,7 +133,7 @@ def commanded(policy: DeployablePolicy, seed: int) -> np.ndarray:
     if policy.contract.task == "swarm/hover":
         return np.array([0.0, 0.0, 2.0])
     numbers = policy.contract.command
-    if not all(number.unit.endswith("/s") for number in numbers):
+    if not numbers or not all(number.unit.endswith("/s") for number in numbers):
         return np.zeros(0)
     rng = np.random.default_rng([seed, 3])
     limits = np.array([number.upper for number in numbers])
@@ -158,6 +158,9 @@ class FaultyRobot(Robot):
         """Of its team."""
         self.outside, self.damped_at = 0, np.inf
         self.acting = False
+        self.fault_at = FAULT
+        self.sense: Callable[[Measurement], Measurement] = lambda measured: measured
+        self.truth: Callable[[Measurement], object] = lambda measured: None
         self.measure: Callable[[Measurement], Measurement] = lambda measured: measured
         self.pause: Callable[[], float] = lambda: 0.0
         self._low, self._high = policy.contract.row("lower"), policy.contract.row("upper")
@@ -172,7 +175,8 @@ class FaultyRobot(Robot):
 
     def read(self) -> Measurement:
         """A measurement, spoilt if there is a fault."""
-        measured = self.robot.read()
+        measured = self.sense(self.robot.read())
+        self.truth(measured)
         return self.measure(measured) if self.acting else measured
 
     def write(self, target: np.ndarray) -> None:
@@ -199,12 +203,14 @@ class FaultyRobot(Robot):
         policy: DeployablePolicy | None = None,
         stop: Any = str,
         soft_start: float | None = None,
+        evaluated: bool = True,
     ) -> Run:
-        """Run the policy, or another, and have the task evaluated."""
-        self.robot.prepare(command)
+        """Run the policy, or another, and have the task evaluated, which takes a second to compile."""
+        if evaluated:
+            self.robot.prepare(command)
 
         def watch(progress: Progress) -> None:
-            self.acting = progress.phase is Phase.RUN and progress.seconds >= FAULT - 1e-6
+            self.acting = progress.phase is Phase.RUN and progress.seconds >= self.fault_at - 1e-6
 
         times = LoopSettings(seconds=seconds, damp=0.1, soft_start=soft_start)
         acting, safety = policy or self.policy, Safety.of(self.policy.contract)

@@ -1,15 +1,22 @@
-"""Outcome of forty faults on three simulated robots: what latches, after what time, and what reached the motors.
+"""Outcome of every kind of fault on three simulated robots: what latches, after what time, and what reached the motors.
 
-A fault begins after 2 s of the policy's time. For each: the step that latched, seconds from the fault to the latch, and
-targets that were not finite or outside the actuators' limits and reached the robot (there must be none). Faults that no
-chain can see in what it measures are in the list, too: they show what happens then, by the task's own failure.
+A fault begins while the robot moves. For each: the step that latched, seconds from the fault to the latch, targets that
+were not finite or outside the actuators' limits and reached the robot (there must be none), and runs in which the robot
+fell or left its workspace and nothing latched. Faults that no chain can see in what it measures are in the list, too:
+they show what happens then.
 
-python -m benchmarks.faults --runs 5 --json FILE
+An object is seen by a camera, whose noise these runs have beside that of the training. `--clean` flies without a fault
+instead and counts what latches: false alarms.
+
+python -m benchmarks.faults --tasks swarm/hover --json FILE
+python -m benchmarks.faults --tasks swarm/hover --clean 25 --json FILE
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,36 +26,85 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
-from benchmarks.deploy_standin import FAULT, FaultyRobot, Spoil, Spoilt, dropped, first, frozen, paused
+from benchmarks.deploy_standin import FaultyRobot, Spoil, Spoilt, commanded, dropped, first, frozen, paused
+from embodied.env.registry import join_content
 from sim2real.bundles.policies import load
-from sim2real.contract.contract import DeployablePolicy
+from sim2real.contract.contract import Contract, DeployablePolicy
+from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.safety import Cycle, State
+from sim2real.deployment.safety_limits import Limits, SafetyConfig
+from sim2real.deployment.safety_steps import inside, upright
+from sim2real.robots.attitude import rotate_inverse
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.simulated import SimulatedOptions
 
 DEGREES = 180 / np.pi
-COMMANDS: Mapping[str, tuple[float, ...]] = {
-    "locomotion/go1-joystick-flat": (0.5, 0.0, 0.0),
-    "swarm/hover": (0.0, 0.0, 2.0),
-    "manipulation/reach": (),
-}
-"""Robot's task -> command under which the faults happen."""
-
+LEGGED = 12  # joints of a robot with four legs of three
+CAMERA = 1e-3  # m and rad, noise of a camera's estimate of an object
 Change = Callable[[np.ndarray], np.ndarray]
 Begin = Callable[[FaultyRobot], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """A robot in motion."""
+
+    command: tuple[float, ...]
+    fault_at: float
+    """s of the policy's time."""
+    seconds: float
+    """s that the policy runs after the fault, where nothing latches."""
+
+
+SCENES: Mapping[str, Scene] = {
+    "locomotion/go1-joystick-flat": Scene((0.5, 0.0, 0.3), 2.0, 12.0),
+    "swarm/hover": Scene((0.0, 0.0, 2.0), 0.5, 8.0),
+    "manipulation/reach": Scene((), 0.3, 4.0),
+}
+CLEAN = ("locomotion/go1-joystick-flat", "swarm/hover", "manipulation/reach", "grasping/leap-rotate-z")
+"""Tasks whose shipped policies run without a fault."""
+RESTART = 20.0  # s of a run without a fault, at most; an episode, where that is shorter
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Settings of the measurement."""
 
-    tasks: tuple[str, ...] = tuple(COMMANDS)
-    """Tasks whose shipped policy is deployed."""
+    tasks: tuple[str, ...] = ()
+    """Tasks whose shipped policy is deployed; by default those of the faults, or of the runs without."""
     only: tuple[str, ...] = ()
     """Faults, by what their names hold; by default all."""
     runs: int = 5
     """Of each fault, with seeds from 0."""
+    clean: float = 0.0
+    """minutes of each task without a fault, instead of faults."""
     json: Path | None = None
     """File for the results."""
+
+
+def value_of(measured: Measurement, name: str) -> np.ndarray | None:
+    """A part of a measurement, or a reading."""
+    value = getattr(measured, name, None)
+    value = measured.readings.get(name) if value is None else value
+    return None if value is None or not np.size(value) else np.array(value, float)
+
+
+def replaced(measured: Measurement, name: str, value: np.ndarray) -> Measurement:
+    """The measurement with another value of a part, and of the reading of that name."""
+    if getattr(measured, name, None) is not None:
+        measured = dataclasses.replace(measured, **{name: value})
+    if name in measured.readings:
+        measured = dataclasses.replace(measured, readings={**measured.readings, name: value})
+    return measured
+
+
+def body_velocity(measured: Measurement, linvel: np.ndarray) -> Measurement:
+    """With another velocity in the world, which policies may read in the body's frame."""
+    assert measured.orientation is not None
+    inside = rotate_inverse(measured.orientation / np.linalg.norm(measured.orientation), linvel)
+    known = {"linvel": inside, "linvel_w": linvel}
+    own = {name: value for name, value in known.items() if name in measured.readings}
+    return dataclasses.replace(measured, linvel=linvel, readings={**measured.readings, **own})
 
 
 def part(name: str, change: Change) -> Begin:
@@ -56,13 +112,8 @@ def part(name: str, change: Change) -> Begin:
 
     def begin(robot: FaultyRobot) -> None:
         def measure(measured: Measurement) -> Measurement:
-            spoilt = measured
-            if (value := getattr(measured, name, None)) is not None:
-                spoilt = dataclasses.replace(spoilt, **{name: change(np.array(value, float))})
-            if name in measured.readings:
-                own = change(np.array(measured.readings[name], float))
-                spoilt = dataclasses.replace(spoilt, readings={**spoilt.readings, name: own})
-            return spoilt
+            value = value_of(measured, name)
+            return measured if value is None else replaced(measured, name, change(value))
 
         robot.measure = measure
 
@@ -71,10 +122,9 @@ def part(name: str, change: Change) -> Begin:
 
 def held(name: str, place: int) -> Begin:
     """One number of a part stays what it was when the fault began."""
-    kept: dict[int, float] = {}
 
     def begin(robot: FaultyRobot) -> None:
-        kept.clear()
+        kept: dict[int, float] = {}
 
         def change(value: np.ndarray) -> np.ndarray:
             value[place] = kept.setdefault(place, float(value[place]))
@@ -83,6 +133,148 @@ def held(name: str, place: int) -> Begin:
         part(name, change)(robot)
 
     return begin
+
+
+def stuck(*names: str, place: int | None = None) -> Begin:
+    """Parts, or one number of each, stay what they were when the fault began, with the noise of training."""
+
+    def begin(robot: FaultyRobot) -> None:
+        kept: dict[str, np.ndarray] = {}
+        rng, contract = np.random.default_rng(0), robot.policy.contract
+
+        def measure(measured: Measurement) -> Measurement:
+            for name in names:
+                if (value := value_of(measured, name)) is None:
+                    continue
+                noisy = kept.setdefault(name, value) + noise_of(contract, name) * rng.standard_normal(value.shape)
+                if name == "orientation":
+                    noisy /= np.linalg.norm(noisy)
+                if place is not None:
+                    noisy, alone = value, noisy
+                    noisy[place] = alone[place]
+                moved = body_velocity(measured, noisy) if name == "linvel" else replaced(measured, name, noisy)
+                measured = moved
+            return measured
+
+        robot.measure = measure
+
+    return begin
+
+
+def stuck_exactly(name: str) -> Begin:
+    """A part stays what it was when the fault began, to the last bit."""
+
+    def begin(robot: FaultyRobot) -> None:
+        kept: list[np.ndarray] = []
+
+        def change(value: np.ndarray) -> np.ndarray:
+            kept.append(value)
+            return kept[0]
+
+        part(name, change)(robot)
+
+    return begin
+
+
+def noise_of(contract: Contract, name: str) -> float:
+    """Standard deviation of a sensor's noise in training; a little where there was none."""
+    known = {term.source: term.noise for term in contract.terms if term.source}
+    known["linvel"] = known.get("linvel", known.get("linvel_w", 0.0))
+    return (known.get(name, 0.0) or 1e-4) / (2 if name == "orientation" else 1)
+
+
+def late(seconds: float, *names: str) -> Begin:
+    """Parts are those of an earlier measurement, with the time of the newest."""
+
+    def begin(robot: FaultyRobot) -> None:
+        before: collections.deque[Measurement] = collections.deque(maxlen=round(seconds / robot.policy.contract.period))
+
+        def sense(measured: Measurement) -> Measurement:
+            before.append(measured)
+            return measured
+
+        def measure(measured: Measurement) -> Measurement:
+            for name in names:
+                if (value := value_of(before[0], name)) is not None:
+                    moved = body_velocity(measured, value) if name == "linvel" else replaced(measured, name, value)
+                    measured = moved
+            return measured
+
+        camera = robot.sense
+        robot.sense, robot.measure = lambda measured: sense(camera(measured)), measure
+
+    return begin
+
+
+def both(*faults: Begin) -> Begin:
+    """Several faults at once."""
+
+    def begin(robot: FaultyRobot) -> None:
+        changes = []
+        for fault in faults:
+            fault(robot)
+            changes.append(robot.measure)
+
+        def measure(measured: Measurement) -> Measurement:
+            for change in changes:
+                measured = change(measured)
+            return measured
+
+        robot.measure = measure
+
+    return begin
+
+
+def drifting(name: str, rate: np.ndarray) -> Begin:
+    """A part moves away from the truth, so much a second."""
+
+    def begin(robot: FaultyRobot) -> None:
+        since: list[float] = []
+
+        def measure(measured: Measurement) -> Measurement:
+            since.append(measured.time)
+            value = value_of(measured, name)
+            if value is None:
+                return measured
+            away = rate * (measured.time - since[0])
+            if name == "orientation":
+                half = away[-1] / 2
+                return replaced(measured, name, multiplied(np.array([np.cos(half), 0, 0, np.sin(half)]), value))
+            return replaced(measured, name, value + np.resize(away, len(value)))
+
+        robot.measure = measure
+
+    return begin
+
+
+def multiplied(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(4,) product of two quaternions wxyz."""
+    (w, *v), (other, *u) = first, second
+    v, u = np.array(v), np.array(u)
+    return np.array([w * other - v @ u, *(w * u + other * v + np.cross(v, u))])
+
+
+def in_world(change: Change) -> Begin:
+    """A fault of the velocity."""
+
+    def begin(robot: FaultyRobot) -> None:
+        def measure(measured: Measurement) -> Measurement:
+            return measured if measured.linvel is None else body_velocity(measured, change(np.array(measured.linvel)))
+
+        robot.measure = measure
+
+    return begin
+
+
+def in_body(robot: FaultyRobot) -> None:
+    """The velocity is the body's where the world's is expected."""
+
+    def measure(measured: Measurement) -> Measurement:
+        if measured.linvel is None or measured.orientation is None:
+            return measured
+        return body_velocity(measured, rotate_inverse(measured.orientation, measured.linvel))
+
+    robot.measure = measure
 
 
 def clock(change: Callable[[float], float]) -> Begin:
@@ -110,6 +302,17 @@ def lossy(share: float) -> Begin:
     return begin
 
 
+def permuted(*order: int) -> Change:
+    """Numbers in another order: those of each group of `len(order)` groups of equal size."""
+
+    def change(value: np.ndarray) -> np.ndarray:
+        size = len(value) // len(order)
+        groups = value[: size * len(order)].reshape(len(order), size)
+        return np.concatenate([groups[list(order)].reshape(-1), value[size * len(order) :]])
+
+    return change
+
+
 def swapped(value: np.ndarray) -> np.ndarray:
     value[[0, 1]] = value[[1, 0]]
     return value
@@ -123,6 +326,15 @@ def put(place: int, number: float) -> Change:
     return change
 
 
+def scaled(place: int, factor: float) -> Change:
+    def change(value: np.ndarray) -> np.ndarray:
+        value[place] *= factor
+        return value
+
+    return change
+
+
+JOINTS = ("joint_pos", "joint_vel")
 FAULTS: Mapping[str, Begin] = {
     **{f"encoder {i} frozen": held("joint_pos", i) for i in range(6)},
     "encoder 0 not a number": part("joint_pos", put(0, np.nan)),
@@ -156,6 +368,42 @@ FAULTS: Mapping[str, Begin] = {
     "cycles 25 ms late": paused(0.025),
     "one pause of 0.3 s": paused(0.3),
     "object not seen": part("object1_pos", lambda p: p * np.nan),
+    # Of here on plausible numbers, which only what the other sensors tell contradicts.
+    "object frozen": stuck_exactly("object1_pos"),
+    "object jumps by 0.3 m": part("object1_pos", lambda p: p + np.array([0.3, 0.0, 0.0])),
+    "encoder 1 stuck, with noise": stuck("joint_pos", place=1),
+    "encoder and speed 1 stuck, with noise": stuck(*JOINTS, place=1),
+    "encoders stuck, with noise": stuck("joint_pos"),
+    "encoders and speeds stuck, with noise": stuck(*JOINTS),
+    "joint speed 1 stuck, with noise": stuck("joint_vel", place=1),
+    "joint speeds stuck, with noise": stuck("joint_vel"),
+    "orientation stuck, with noise": stuck("orientation"),
+    "gyro stuck, with noise": stuck("gyro"),
+    "position stuck, with noise": stuck("position"),
+    "velocity stuck, with noise": stuck("linvel"),
+    "encoders replayed from 0.3 s before": late(0.3, "joint_pos"),
+    "joints replayed from 0.3 s before": late(0.3, *JOINTS),
+    "joints replayed from 1 s before": late(1.0, *JOINTS),
+    "legs 0 and 1 swapped": both(*(part(name, permuted(1, 0, 2, 3)) for name in JOINTS)),
+    "legs 0 and 2 swapped": both(*(part(name, permuted(2, 1, 0, 3)) for name in JOINTS)),
+    "legs 0 and 3 swapped": both(*(part(name, permuted(3, 1, 2, 0)) for name in JOINTS)),
+    "joint speeds of legs 0 and 1 swapped": part("joint_vel", permuted(1, 0, 2, 3)),
+    "sign of encoder 0": part("joint_pos", scaled(0, -1.0)),
+    "sign of joint speed 1": part("joint_vel", scaled(1, -1.0)),
+    "sign of encoder and speed 0": both(*(part(name, scaled(0, -1.0)) for name in JOINTS)),
+    "sign of encoder and speed 1": both(*(part(name, scaled(1, -1.0)) for name in JOINTS)),
+    "joint speeds in degrees/s": part("joint_vel", lambda v: v * DEGREES),
+    "joint speeds halved": part("joint_vel", lambda v: v / 2),
+    "velocity in the body's frame": in_body,
+    "velocity turned by 90 degrees": in_world(lambda v: v[[1, 0, 2]] * [-1, 1, 1]),
+    "velocity turned round": in_world(lambda v: -v),
+    "position turned by 90 degrees": part("position", lambda p: p[[1, 0, 2]] * [-1, 1, 1]),
+    "orientation late by 0.3 s": late(0.3, "orientation"),
+    "position late by 0.5 s": late(0.5, "position"),
+    "gyro's x and y swapped": part("gyro", swapped),
+    "encoder 1 drifts by 0.1 rad/s": drifting("joint_pos", np.array([0.0, 0.1, *np.zeros(10)])),
+    "heading drifts by 0.1 rad/s": drifting("orientation", np.array([0.0, 0.0, 0.1])),
+    "position drifts by 0.1 m/s": drifting("position", np.array([0.1, 0.0, 0.0])),
 }
 """Faults of what the chain measures."""
 
@@ -167,60 +415,145 @@ OUTPUTS: Mapping[str, Spoil] = {
     "actions of 1e6": lambda action, target: (action + 1e6, target),
 }
 """Faults of the policy's output."""
+STOP = "operator's stop"
 
 
 def main(settings: Settings) -> None:
-    """Measure and print a line for each fault."""
-    rows: dict[str, dict[str, Any]] = {}
-    every = (*FAULTS, *OUTPUTS, "operator's stop")
+    """Measure and print a line for each fault, or for each task without one."""
+    command = cli.command_line("benchmarks.faults")
+    if settings.clean:
+        rows = {task: alarms(task, settings.clean) for task in settings.tasks or CLEAN}
+        total = {name: sum(row[name] for row in rows.values()) for name in ("minutes", "alarms", "restarts")}
+        cli.write_result(settings.json, command, {**total, "results": rows})
+        return
+    every = (*FAULTS, *OUTPUTS, STOP)
     chosen = [name for name in every if not settings.only or any(word in name for word in settings.only)]
-    for task in settings.tasks:
+    rows = {}
+    for task in settings.tasks or tuple(SCENES):
         policy = load(task)
         for name in chosen:
-            runs = [tried(policy, task, name, seed) for seed in range(settings.runs)]
-            row = rows[f"{task}, {name}"] = summed(runs)
-            cli.show(f"{task}, {name}: {row}")
-    unsafe = sum(row["unsafe_targets"] for row in rows.values())
+            if runs := [run for seed in range(settings.runs) if (run := tried(policy, task, name, seed))]:
+                row = rows[f"{task}, {name}"] = summed(runs)
+                cli.show(f"{task}, {name}: {row}")
     cli.write_result(
         settings.json,
-        cli.command_line("benchmarks.faults"),
-        {"kinds": len(chosen), "runs": settings.runs, "unsafe_targets": unsafe, "results": rows},
+        command,
+        {
+            "kinds": len(chosen),
+            "runs": settings.runs,
+            "unsafe_targets": sum(row["unsafe_targets"] for row in rows.values()),
+            "unlatched_falls": sum(row["unlatched_falls"] for row in rows.values()),
+            "longest_seconds": longest(rows),
+            "results": rows,
+        },
     )
 
 
+def longest(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Step -> s from a fault to its latch, the longest of all runs."""
+    found: dict[str, float] = {}
+    for row in rows.values():
+        for step, seconds in row["seconds"].items():
+            found[step] = max(found.get(step, 0.0), seconds)
+    return found
+
+
 def summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Over all runs of a fault: which step latched, how often, the longest time, and the rest in sum."""
-    steps: dict[str, int] = {}
+    """Over all runs of a fault: which step latched, how often, after how long at most, and the rest in sum."""
+    steps = collections.Counter(run["step"] or "none" for run in runs)
+    latched: dict[str, float] = {}
     for run in runs:
-        steps[run["step"] or "none"] = steps.get(run["step"] or "none", 0) + 1
-    latched = [run["seconds"] for run in runs if run["step"]]
+        if run["step"]:
+            latched[run["step"]] = max(latched.get(run["step"], 0.0), run["seconds"])
     return {
-        "latched_by": steps,
-        "longest_seconds": max(latched, default=None),
+        "latched_by": dict(steps),
+        "seconds": latched,
+        "longest_seconds": max(latched.values(), default=None),
         "unsafe_targets": sum(run["unsafe"] for run in runs),
-        "failed": sum(run["failed"] for run in runs),
+        "unlatched_falls": sum(run["fell"] for run in runs),
     }
 
 
-def tried(policy: DeployablePolicy, task: str, name: str, seed: int) -> dict[str, Any]:
-    """One run."""
+def tried(policy: DeployablePolicy, task: str, name: str, seed: int) -> dict[str, Any] | None:
+    """One run; None where the robot has no such part."""
+    scene = SCENES[task]
     robot = FaultyRobot(policy, "mujoco", SimulatedOptions(realtime=False, seed=seed))
+    robot.fault_at, robot.sense = scene.fault_at, seen_by_camera(policy.contract, seed)
     acting: Any = policy
     if name in FAULTS:
+        if not hits(robot, name):
+            return None
         FAULTS[name](robot)
     elif name in OUTPUTS:
         acting = Spoilt(robot, OUTPUTS[name])
-    stop = (lambda: "key" if robot.acting else "") if name == "operator's stop" else str
-    try:
-        run = robot.deploy(np.array(COMMANDS.get(task, ())), 2 * FAULT, acting, stop)
-    except (IndexError, TypeError):  # this robot has no such part
-        return {"step": "", "seconds": 0.0, "unsafe": 0, "failed": False}
+    stop = (lambda: "key" if robot.acting else "") if name == STOP else str
+    fallen: list[float] = []
+    limits = Limits.of(policy.contract, SafetyConfig())
+
+    def judge(measured: Measurement) -> None:
+        cycle = Cycle(measured.time, measured)
+        if upright(limits, State(), cycle) or inside(limits, State(), cycle):
+            fallen.append(measured.time)
+
+    robot.truth = judge
+    seconds = scene.fault_at + scene.seconds
+    run = robot.deploy(np.array(scene.command), seconds, acting, stop, evaluated=False)
     return {
         "step": run.report.step,
-        "seconds": round(run.report.seconds - FAULT, 3),
+        "seconds": round(run.report.seconds - scene.fault_at, 3),
         "unsafe": run.outside,
-        "failed": bool(run.task.failed),
+        "fell": bool(fallen) and not run.report.step,
     }
+
+
+ANYWHERE = ("lost", "dropped", "cycles", "pause")
+"""In names of faults that any robot may have, though the first measurement does not show them."""
+
+
+def hits(robot: FaultyRobot, name: str) -> bool:
+    """Whether the robot has the part that a fault spoils."""
+    if "legs" in name and len(robot.policy.contract.joints) != LEGGED:
+        return False
+    camera = robot.sense
+    FAULTS[name](robot)
+    measured = robot.sense(robot.robot.read())
+    try:
+        return robot.measure(measured) is not measured or any(word in name for word in ANYWHERE)
+    except IndexError:  # it has fewer joints
+        return False
+    finally:
+        robot.sense = camera
+
+
+def seen_by_camera(contract: Contract, seed: int) -> Callable[[Measurement], Measurement]:
+    """What adds a camera's noise to the places of objects."""
+    rng, places = np.random.default_rng([seed, 5]), Limits.of(contract, SafetyConfig()).things
+    newest: list[Measurement] = [Measurement(-np.inf)]
+
+    def see(measured: Measurement) -> Measurement:
+        if measured.time > newest[0].time:
+            seen = {name: np.asarray(measured.readings[name], float) for name in places if name in measured.readings}
+            noisy = {name: value + CAMERA * rng.standard_normal(value.shape) for name, value in seen.items()}
+            newest[0] = dataclasses.replace(measured, readings={**measured.readings, **noisy}) if noisy else measured
+        return newest[0]
+
+    return see
+
+
+def alarms(task: str, minutes: float) -> dict[str, Any]:
+    """Runs without a fault, each with another seed and command, until they make so many minutes."""
+    policy, begin = load(task), time.perf_counter()
+    seconds, restarts, reasons = 0.0, 0, list[str]()
+    episode = min(RESTART, join_content()[task].load()().timing.episode_seconds)
+    while seconds < 60 * minutes:
+        robot = FaultyRobot(policy, "mujoco", SimulatedOptions(realtime=False, seed=restarts))
+        robot.sense = seen_by_camera(policy.contract, restarts)
+        report = Loop(robot, policy, commanded(policy, restarts), LoopSettings(seconds=episode, damp=0.1)).run()
+        seconds, restarts = seconds + report.seconds, restarts + 1
+        reasons += [f"seed {restarts - 1}, {report.step}: {report.reason}"] if report.reason else []
+    row = {"minutes": seconds / 60, "restarts": restarts, "alarms": len(reasons), "reasons": reasons}
+    cli.show(f"{task}: {row}, {time.perf_counter() - begin:.0f} s")
+    return row
 
 
 if __name__ == "__main__":

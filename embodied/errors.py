@@ -42,6 +42,10 @@ AROUND: set[Callable[[], contextlib.AbstractContextManager[object]]] = set()
 class EmbodiedError(Exception):
     """Root of all errors that a user can cause and fix. Command lines print it as one line and exit with code 2."""
 
+    def __str__(self) -> str:
+        """One line, also where it names a file or a text of several."""
+        return " ".join(super().__str__().splitlines())
+
 
 class UnknownNameError(EmbodiedError, LookupError):
     """A name that no registry holds."""

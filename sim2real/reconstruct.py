@@ -15,6 +15,7 @@ from embodied.core.initial_states import save
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.math import transforms
+from embodied.storage.bounds import Bounded
 from embodied.storage.files import write_atomic
 from sim2real.cameras import camera as cameras
 from sim2real.cameras.camera import CameraError, Parent
@@ -27,7 +28,7 @@ STATES = 64  # initial states that are written, alike but for what the picture d
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Bounded):
     """Find coloured blocks on a table in a picture of a calibrated camera, and give the twin their layout.
 
     Writes OUT.json (m, rad, world frame) and OUT.xml, the table with the blocks. With --task, also OUT.safetensors, the

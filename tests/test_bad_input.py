@@ -1,182 +1,187 @@
-"""Bad command lines and damaged files, generated: the program says in a line what is wrong, or works; it never hangs.
+"""Malformed and unusual input, generated: the program says in a line what is wrong, or works; it never hangs.
 
 `python -m benchmarks.bad_input` runs more of them.
 """
 
 from __future__ import annotations
 
-import io
-import json
+import dataclasses
 import os
 import random
-import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
-from benchmarks import bad_input
-from embodied.storage import checkpoints
-from embodied.storage.datasets.episode import Episode
-from embodied.storage.datasets.layout import DatasetInfo
-from embodied.storage.datasets.writer import DatasetWriter
+from benchmarks.bad_input import __main__ as command
+from benchmarks.bad_input import examples, mutate, workers
+from benchmarks.bad_input.box import Box
+from benchmarks.bad_input.case import FAULTS, Attempt, Case, Make, Must, Row, Said, Verdict, judged
+from benchmarks.bad_input.domains import DOMAINS
+from embodied.errors import EmbodiedError
 from embodied.storage.files import read_file, require_regular
 from embodied.storage.metrics import Metrics
-from embodied.storage.runs import Run
-from policies.data import demonstrations
-from policies.data.replay_buffer import Transitions
-from policies.training.loading import shipped_path
-from sim2real import export
 
 pytestmark = pytest.mark.timeout(280)
 
-
-COMMAND, VALUE = bad_input.COMMAND_KINDS
-run_process = subprocess.run
-QUICK = ("embodied.list", "embodied.curves", "embodied.ship", "sim2real.bundles.bundle", "sim2real.preflight")
-"""Commands that work for a moment only where a value of theirs is bad and they go on all the same."""
-
-
-def fabricate(words: list[str], **options: Any) -> Any:
-    """Stands for the processes that make good files: the same kinds of files, of what is at hand."""
-    if words[0] != sys.executable:
-        return run_process(words, **options)
-    module, task = words[2:4]
-    out = Path(words[words.index("--out") + 1])
-    shipped = checkpoints.load(shipped_path("swarm/hover"))
-    if module == "embodied.train":
-        with Run.create(out.parent, task, {"engine": "rigid"}, out) as made:
-            made.log(10, {"return": 1.0})
-            made.save(10, shipped.tensors, shipped.meta)
-    elif module == "sim2real.export":
-        assert export.main([task, "--out", str(out)]) == 0
-    elif module == "policies.demonstrations":
-        env = bad_input.hover()
-        obs = {group: torch.zeros(4, 1, *spec.shape) for group, spec in env.observation_spec.items()}
-        ends, never = torch.tensor([[False], [True]] * 2), torch.zeros(4, 1, dtype=torch.bool)
-        after = {group: values.clone() for group, values in obs.items()}
-        steps = Transitions(obs, torch.zeros(4, 1, env.action_size), torch.zeros(4, 1), never, ends, after)
-        demonstrations.save(out, steps, torch.zeros(4, dtype=torch.uint8))
-    else:
-        info = DatasetInfo(10, ("view",), (16, 16), ("x",), ("push",))
-        frames = np.zeros((5, 16, 16, 3), np.uint8)
-        numbers = np.zeros((5, 1), np.float32)
-        with DatasetWriter(out, info) as writer:
-            writer.add(Episode(task, "go", {"view": frames}, numbers, numbers, True, 0, {}), noise=0.0)
-    return SimpleNamespace(returncode=0)
+SEED, EACH = 77, 7
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("good")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bad_input.subprocess, "run", fabricate)
-        bad_input.make_good(folder)
+    folder = tmp_path_factory.mktemp("good").resolve()
+    examples.make(folder)
+    examples.env()
     return folder
 
 
-def test_good_files_are_read(good: Path) -> None:
-    for name, read in bad_input.FILES.values():
-        if name != "demos.safetensors" or read is bad_input.read_demonstrations:
-            read(good / name)
-
-
 @pytest.fixture
-def ends(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Iterable[int]], set[str]]:
-    """How cases of a kind end in this process, each in a folder of its own; none is a fault."""
+def verdict(tmp_path: Path) -> Callable[[Make], Row]:
+    """Of one case that needs no examples."""
 
-    def run(kind: str, seeds: Iterable[int]) -> set[str]:
-        rows = []
-        for seed in seeds:
-            (folder := tmp_path / str(seed)).mkdir()
-            monkeypatch.chdir(folder)
-            monkeypatch.setattr(sys, "argv", [*sys.argv])
-            rows.append(bad_input.attempt(bad_input.Case(kind, seed), good, folder))
-        assert not [row for row in rows if bad_input.is_fault(row)]
-        return {row["ended"] for row in rows}
+    def of(make: Make) -> Row:
+        return judged(Case("none", "none", "0"), make, Box(tmp_path.resolve() / "box", tmp_path))
 
-    return run
+    return of
 
 
-@pytest.mark.parametrize("kind", bad_input.FILES)
-def test_a_damaged_file_does_not_break_the_program(kind: str, ends) -> None:
-    assert "refused" in ends(kind, range(77_000, 77_030)) or "log" in kind
-
-
-def test_a_bad_command_line_does_not_break_the_program(ends) -> None:
-    assert ends(COMMAND, range(77_000, 77_060)) == {"exit 2"}
-
-
-def test_a_bad_value_does_not_break_the_program(good: Path, ends) -> None:
-    seeds = [seed for seed in range(77_000, 77_060) if bad_input.bad_value(random.Random(seed), good)[0] in QUICK]
-    assert ends(VALUE, seeds[:10])
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_sample_of_each_domain_is_refused_in_a_line_or_works(domain: str, good: Path, tmp_path: Path) -> None:
+    cases = [case for case in command.cases_of(EACH * len(DOMAINS), SEED) if case.domain == domain]
+    boxes = [Box(tmp_path.resolve() / str(number), good) for number in range(len(cases))]
+    rows = [judged(case, DOMAINS[domain][case.kind], box) for case, box in zip(cases, boxes, strict=True)]
+    assert not [row for row in rows if row.verdict in FAULTS]
 
 
 @pytest.mark.slow
-def test_nothing_generated_breaks_the_program(tmp_path: Path) -> None:
-    bad_input.make_good(tmp_path)
-    rows = bad_input.run(150, 77_000, tmp_path)
-    assert len(rows) == 150
-    assert not [row for row in rows if bad_input.is_fault(row)]
-    assert {row["kind"] for row in rows} == {*bad_input.COMMAND_KINDS, *bad_input.FILES}
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_nothing_generated_breaks_the_program(domain: str, good: Path) -> None:
+    cases = command.cases_of(25, SEED, [domain])
+    rows = workers.run(cases, good, 1, lambda row: None)
+    assert {row.seed for row in rows} == {case.seed for case in cases}
+    assert not [row for row in rows if row.verdict in FAULTS]
 
 
-def test_workers_are_given_every_case_and_one_that_dies_is_a_fault(
-    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a worker that stands for the real one: it answers one case, and then dies of the next."""
-
-    class Worker:
-        stdin, returncode = io.StringIO(), -9
-
-        def __init__(self, words: list[str], **_: Any) -> None:
-            self.stdin = self
-            self.out = Path(words[-1])
-
-        def write(self, text: str) -> None:
-            cases = json.loads(text)
-            if cases[0]["seed"] != 1:
-                self.out.write_text(json.dumps({**cases[0], "ended": "exit 2"}) + "\n")
-
-        def close(self) -> None: ...
-
-        def poll(self) -> int:
-            return -9
-
-        kill = wait = close
-
-    monkeypatch.setattr(bad_input.subprocess, "Popen", Worker)
-    rows = bad_input.run(4, 0, good)
-    assert [row["seed"] for row in rows] == [0, 1, 2, 3]
-    assert {"kind", "seed", "exception"} == rows[1].keys()
+def test_cases_are_shared_by_domains_and_kinds_and_follow_from_the_seed() -> None:
+    cases = command.cases_of(1500, 1)
+    assert len(set(cases)) == 1500
+    assert {case.domain for case in cases} == DOMAINS.keys()
+    assert {(case.domain, case.kind) for case in cases} == {(d, k) for d, kinds in DOMAINS.items() for k in kinds}
+    assert command.cases_of(1500, 1) == cases
+    assert not set(command.cases_of(1500, 2)) & set(cases)
 
 
-def test_a_fault_is_seen(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The harness itself: an exception, and a new file behind an error, count as faults."""
-
-    def broken(path: Path) -> None:
-        raise KeyError("embodied")
-
-    monkeypatch.setitem(bad_input.FILES, "csv log", ("log.csv", broken))
-    assert bad_input.is_fault(bad_input.attempt(bad_input.Case("csv log", 1), good, tmp_path))
-    monkeypatch.setitem(bad_input.FILES, "csv log", ("log.csv", lambda path: None))
-    (scratch := tmp_path / "other").mkdir()
-    assert not bad_input.is_fault(bad_input.attempt(bad_input.Case("csv log", 1), good, scratch))
-
-
-def test_damage_is_the_same_for_the_same_seed(good: Path, tmp_path: Path) -> None:
+def test_an_input_is_the_same_for_the_same_seed(good: Path, tmp_path: Path) -> None:
     texts = []
-    for name in ("a.csv", "b.csv"):
-        path = tmp_path / name
-        path.write_bytes((good / "log.csv").read_bytes())
-        bad_input.edit_csv(path, random.Random(3))
-        texts.append(path.read_text())
-    assert texts[0] == texts[1] != (good / "log.csv").read_text()
+    for place in ("a", "b", "c"):
+        box = Box(tmp_path.resolve() / place, good)
+        with box.entered():
+            seed = "2" if place == "c" else "1"
+            made = DOMAINS["logs"]["other cells"](Case("logs", "other cells", seed).rng, box)
+            texts.append((box.work / "log.csv").read_text())
+            assert made.must is Must.EITHER
+    assert texts[0] == texts[1] != texts[2]
+
+
+def raising(error: BaseException) -> Make:
+    def act() -> None:
+        raise error
+
+    return lambda rng, box: Attempt("", act)
+
+
+def result(value: Any, must: Must = Must.EITHER, **options: Any) -> Make:
+    return lambda rng, box: Attempt("", lambda: value, must, **options)
+
+
+def writing(name: str) -> Make:
+    return lambda rng, box: Attempt("", lambda: (box.root / name).write_text("mine"))
+
+
+VERDICTS: dict[str, tuple[Make, Verdict]] = {
+    "an error of ours": (raising(EmbodiedError("no")), Verdict.REFUSED),
+    "an error of several lines": (
+        lambda rng, box: Attempt("", raising(ValueError("no\nno"))(rng, box).act, allowed=(ValueError,)),
+        Verdict.TRACEBACK,
+    ),
+    "another error": (raising(KeyError("x")), Verdict.TRACEBACK),
+    "the end of the process": (raising(SystemExit(3)), Verdict.TRACEBACK),
+    "a result": (result(1), Verdict.ACCEPTED),
+    "a result of what has to be refused": (result(1, Must.REFUSE), Verdict.WRONG),
+    "a refusal of what is valid": (lambda rng, box: Attempt("", raising(EmbodiedError("no"))(rng, box).act,
+    Must.WORK), Verdict.WRONG),
+    "another result than the valid one's": (result(1, wrong=lambda found: "2"), Verdict.WRONG),
+    "a documented error": (lambda rng, box: Attempt("", raising(KeyError("x"))(rng, box).act, allowed=(KeyError,)),
+    Verdict.REFUSED),
+    "a command that refuses": (result(Said(2, "", "note\nerror: no\n"), Must.REFUSE), Verdict.REFUSED),
+    "a command that says no error": (result(Said(2, "", "usage\n")), Verdict.TRACEBACK),
+    "a command with a traceback": (result(Said(1, "", "Traceback (most recent call last):\n")), Verdict.TRACEBACK),
+    "a command that died": (result(Said(-11, "", "")), Verdict.TRACEBACK),
+    "a file in the working folder": (writing("work/x"), Verdict.OUTSIDE),
+    "a file at home": (writing("home/.x"), Verdict.OUTSIDE),
+    "a temporary file that stays": (writing("tmp/x"), Verdict.OUTSIDE),
+    "another's file that is changed": (writing("precious/thesis.txt"), Verdict.OUTSIDE),
+    "a file where results belong": (writing("work/out/x"), Verdict.ACCEPTED),
+    "a generator that fails": (lambda rng, box: Attempt(str(1 / 0), lambda: None), Verdict.TRACEBACK),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", VERDICTS)
+def test_verdicts(what: str, verdict: Callable[[Make], Row]) -> None:
+    make, expected = VERDICTS[what]
+    assert verdict(make).verdict is expected
+
+
+def test_what_does_not_end_is_a_hang(verdict: Callable[[Make], Row], monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait() -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr("benchmarks.bad_input.case.LIMIT", 0.02)
+    assert verdict(lambda rng, box: Attempt("", wait)).verdict is Verdict.HANG
+
+
+WORKER = """
+import json, sys, time
+for line in sys.stdin:
+    case = json.loads(line)
+    if case["seed"] == "dies":
+        sys.exit(3)
+    if case["seed"] == "hangs":
+        time.sleep(60)
+    print(json.dumps({**case, "what": "", "verdict": "refused", "detail": "", "seconds": 0.0,
+        "processor_seconds": 0.0}), flush=True)
+"""
+
+
+def test_a_worker_that_dies_or_hangs_is_a_fault_of_its_case_and_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = workers.Worker.__init__
+    monkeypatch.setattr(workers.Worker, "__init__", lambda self, words: start(self, [sys.executable, "-c", WORKER]))
+    monkeypatch.setattr(workers, "PATIENCE", 0.02)
+    cases = [Case("runs", "no run", seed) for seed in ("a", "dies", "b", "hangs", "c")]
+    rows = workers.run(cases, tmp_path, 1, lambda row: None)
+    assert [row.seed for row in rows] == [case.seed for case in cases]
+    assert [row.verdict for row in rows] == ["refused", "traceback", "refused", "hang", "refused"]
+
+
+def test_a_report_counts_every_verdict() -> None:
+    rows = [Row("runs", "no run", str(i), "", verdict, "", 0.5, 0.4) for i, verdict in enumerate(Verdict)]
+    found = command.result(rows, 1, 2.0)
+    assert found["verdicts"] == {"runs": dict.fromkeys(map(str, Verdict), 1)}
+    assert found["faults"] == [dataclasses.asdict(row) for row in rows if row.verdict in FAULTS]
+    assert found["traceback_cases"] == found["hang_cases"] == found["wrong_cases"] == found["outside_cases"] == 1
+
+
+def test_a_tree_that_is_edited_differs_and_the_original_stays() -> None:
+    tree = {"a": [1, 2.0, {"b": "x"}], "c": None}
+    for seed in range(200):
+        edited, how = mutate.edited(tree, random.Random(seed))
+        assert repr(edited) != repr(tree), how
+    assert tree == {"a": [1, 2.0, {"b": "x"}], "c": None}
 
 
 @pytest.mark.parametrize("read", [read_file, require_regular], ids=lambda read: read.__name__)

@@ -26,14 +26,14 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from embodied.adapters.tensors import TensorView
+from embodied.adapters.tensors import TensorView, require_env
 from embodied.core.episode import SEEDS
 from embodied.env.env import Env
 from embodied.env.factory import default_engine, make
 from embodied.env.registry import join_content
 from embodied.env.step import Step
 from embodied.env.vec_env import ObservationSpec
-from embodied.errors import ActionError, EmbodiedError, UnknownNameError
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError, whole_number
 
 if TYPE_CHECKING:
     from embodied.rendering.pictures import Renderer
@@ -153,7 +153,8 @@ class GymnasiumVectorEnv(_Adapter, VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         """
         _check_use(self.closed, options)
         first = self._first_seed(seed) if seed is None or isinstance(seed, int | np.integer) else seed
-        seeds = [first + number for number in range(self.num_envs)] if isinstance(first, int | np.integer) else first
+        one = isinstance(first, int | np.integer)
+        seeds = [first + number for number in range(self.num_envs)] if one else _seeds(first, self.num_envs)
         super().reset(seed=None if seeds is None else int(seeds[0]))
         observation = self._restarted(seeds)
         self._began = np.full(self.num_envs, time.perf_counter())
@@ -228,6 +229,7 @@ class GymnasiumEnv(_Adapter, gymnasium.Env[Any, NDArray[Any]]):
         Raises:
             EmbodiedError: `env` holds more than one environment.
         """
+        require_env(env)
         if env.num_envs != 1:
             raise EmbodiedError(f"num_envs={env.num_envs}; GymnasiumEnv expects 1, GymnasiumVectorEnv takes any number")
         self._take(env, group, render_mode)
@@ -241,6 +243,8 @@ class GymnasiumEnv(_Adapter, gymnasium.Env[Any, NDArray[Any]]):
         """Begin a fresh episode; arguments and errors are those of `GymnasiumVectorEnv.reset`."""
         _check_use(self._closed, options)
         seed = self._first_seed(seed)
+        if seed is not None:
+            _seeds([seed], 1)
         super().reset(seed=seed)
         following, self._following, self._running = self._following, None, True
         if seed is None and following is not None:
@@ -383,8 +387,18 @@ def one_agent(tensor: Tensor) -> NDArray[Any]:
 
 
 def as_tensor(action: ArrayLike) -> Tensor:
-    """A float32 copy of `action`: the engine may still read it when the caller writes the next one."""
-    return torch.tensor(np.asarray(action, np.float32))
+    """A float32 copy of `action`: the engine may still read it when the caller writes the next one.
+
+    Raises:
+        ActionError: it holds no real numbers, or rows of different lengths.
+    """
+    try:
+        values = np.asarray(action)
+        if values.dtype.kind in "biufO":
+            return torch.tensor(values.astype(np.float32))
+    except (TypeError, ValueError):  # rows of different lengths, or objects that are no numbers
+        pass
+    raise ActionError(f"action is {action!r:.80}; expected an array of numbers in [-1, 1]")
 
 
 def episode_summary(step: Step) -> dict[str, Tensor]:
@@ -407,6 +421,21 @@ def _draw_seed(generator: np.random.Generator) -> int:
 
 def _any_seed(seed: int | None) -> int:
     return _draw_seed(np.random.default_rng()) if seed is None else seed
+
+
+def _seeds(seeds: Any, count: int) -> list[int] | None:
+    """Seeds of as many environments.
+
+    Raises:
+        EmbodiedError: they are more or fewer, or no whole numbers of at least 0.
+    """
+    if seeds is None:
+        return None
+    if not isinstance(seeds, Sequence | np.ndarray) or isinstance(seeds, str | bytes):
+        raise EmbodiedError(f"seed={seeds!r:.80}; expected a whole number, or one for each environment")
+    if len(seeds) != count:
+        raise EmbodiedError(f"{len(seeds)} seeds; expected {count}, one for each environment")
+    return [whole_number("seed", seed, 0) for seed in seeds]
 
 
 def _check_use(closed: bool, options: Mapping[str, Any] | None = None) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 from torch import Tensor
 
-from embodied.adapters.gymnasium import as_array, check_render_mode, make_renderer, metadata
+from embodied.adapters.gymnasium import as_array, as_tensor, check_render_mode, make_renderer, metadata
+from embodied.adapters.tensors import require_env
 from embodied.core.episode import SEEDS
 from embodied.env.env import Env
 from embodied.env.factory import make
 from embodied.env.multi_agent import agent_names
 from embodied.env.vec_env import vector_sizes
-from embodied.errors import ActionError, EmbodiedError, UnknownNameError
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError, whole_number
 
 if TYPE_CHECKING:
     from embodied.rendering.pictures import Renderer
@@ -59,6 +60,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         Raises:
             EmbodiedError: it has more than one world, or no agents.
         """
+        require_env(env)
         if (team := env.task.team) is None:
             raise EmbodiedError(
                 "this task has one robot and no agents; use embodied.adapters.gymnasium.GymnasiumEnv for it"
@@ -98,10 +100,13 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
             seed: The same seed gives the same episode. Without one, the first reset takes the seed the environment
                 was made with and each later one the next.
             options: None exist; PettingZoo requires the argument.
+
+        Raises:
+            EmbodiedError: the seed is no whole number of at least 0.
         """
         del options
         if seed is not None:
-            self._seed = seed
+            self._seed = whole_number("seed", seed, 0)
         self._observation = self.env.reset(self._seed % SEEDS)
         self._seed += 1
         self.agents = list(self.possible_agents)
@@ -119,7 +124,7 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
             raise ActionError("no agent is alive: call reset() to begin an episode")
         if missing := [agent for agent in self.agents if agent not in actions]:
             raise ActionError(f"no action for {missing[:4]}; expected one for each of the {len(self.agents)} agents")
-        rows = [np.asarray(actions[agent], np.float32) for agent in self.agents]
+        rows = [as_tensor(cast(Any, actions[agent])).numpy() for agent in self.agents]
         if wrong := [row.shape for row in rows if row.shape != (self.env.action_size,)]:
             raise ActionError(f"an action has shape {wrong[0]}; expected ({self.env.action_size},)")
         step = self.env.step(torch.from_numpy(np.stack(rows))[None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,11 +29,23 @@ def shown_groups(
             "use embodied.adapters.pettingzoo.parallel_env, or embodied.functional"
         )
     known = tuple(known)
+    if not isinstance(groups, str | Iterable | None):
+        raise EmbodiedError(f"group={groups!r:.80}; expected a name, or several, of {', '.join(known)}")
     chosen = (groups,) if isinstance(groups, str) else known if groups is None else tuple(groups)
     for name in chosen:
         if name not in known:
             raise UnknownNameError("observation group", name, known)
     return chosen
+
+
+def require_env(env: Any) -> None:
+    """Refuse to adapt what is no environment of ours.
+
+    Raises:
+        EmbodiedError: it is none.
+    """
+    if not isinstance(env, Env):
+        raise EmbodiedError(f"env is {env!r:.80}; expected an environment that embodied.make built")
 
 
 class TensorView:
@@ -43,6 +56,7 @@ class TensorView:
 
     def __init__(self, env: Env, groups: str | Sequence[str] | None, library: str) -> None:
         """Choose `groups` of `env`, and refuse what `shown_groups` does."""
+        require_env(env)
         chosen = shown_groups(groups, env.observation_spec, env.agents, library)
         self._has_agents = env.agents is not None
         skipped = int(self._has_agents)

@@ -21,6 +21,7 @@ from embodied.env.options import NoConfig
 from embodied.env.registry import Registry
 from embodied.errors import EmbodiedError, alternatives, listing
 from embodied.storage import trust
+from embodied.storage.configs import not_numbers
 
 S = TypeVar("S")
 BOX, RULE = "╭╮╰╯│+| ", "─-"  # what `tyro` draws around a message and between its parts, where it knows Unicode or not
@@ -114,6 +115,9 @@ def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Fla
             raise
         raise EmbodiedError(complaint(said.getvalue(), flags, usage(program, flags))) from stop
     sys.stderr.write(said.getvalue())
+    parsed = settings[0] if isinstance(settings, tuple) else settings  # with the words that are none of its flags
+    if dataclasses.is_dataclass(parsed) and (wrong := next(not_numbers(parsed), None)):
+        raise EmbodiedError(f"{wrong} is nan; expected a number")
     return settings
 
 

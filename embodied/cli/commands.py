@@ -44,6 +44,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         Command("demo", "embodied.play", "steer a trained quadruped in the browser", DEMO),
         Command("list", "embodied.list", "tasks, suites, learners, engines, robots"),
         Command("doctor", "embodied.doctor", "what this machine has, what is wrong, and how to fix it"),
+        Command("completion", "embodied.completion", "completion of commands, flags and tasks for a shell"),
     ),
     "Train, look, measure": (
         Command("train", "embodied.train", "train a policy on a task or a suite"),

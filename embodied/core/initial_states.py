@@ -147,15 +147,20 @@ def _require_same(task: Task[Any], reset_states: ResetState[Any]) -> None:
     """Compare the structure and shapes of reset states with the task's own.
 
     Raises:
-        EmbodiedError: they differ.
+        EmbodiedError: they differ, or a pose or speed is not finite.
     """
     template = _template(task)
     if jax.tree.structure(template) != jax.tree.structure(reset_states):
         raise EmbodiedError(f"these reset states are not those of {task.unwrapped}: their state or model fields differ")
     leaves = jax.tree_util.tree_leaves_with_path(template)
-    for (where, one), many in zip(leaves, jax.tree.leaves(reset_states), strict=True):
-        if np.shape(many)[1:] != one.shape or np.asarray(many).dtype != one.dtype:
+    count = np.size(reset_states.qpos, 0) if np.ndim(reset_states.qpos) else 0
+    for (where, one), many in zip(leaves, map(np.asarray, jax.tree.leaves(reset_states)), strict=True):
+        if many.shape[1:] != one.shape or many.dtype != one.dtype:
             raise EmbodiedError(
-                f"reset states' '{path_name(where)}' has shape {np.shape(many)[1:]} of {np.asarray(many).dtype}; "
+                f"reset states' '{path_name(where)}' has shape {many.shape[1:]} of {many.dtype}; "
                 f"{task.unwrapped} has {one.shape} of {one.dtype}"
             )
+        if many.shape[:1] != (count,):
+            raise EmbodiedError(f"reset states' '{path_name(where)}' has {many.shape[:1]} rows; qpos has {count}")
+    if not (np.isfinite(reset_states.qpos).all() and np.isfinite(reset_states.qvel).all()):
+        raise EmbodiedError("reset states have a qpos or qvel that is not finite")

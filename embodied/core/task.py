@@ -16,6 +16,8 @@ import copy
 import dataclasses
 import functools
 import inspect
+import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
@@ -98,9 +100,12 @@ class Task(TaskHooks[StateT]):
 
         Raises:
             UnknownNameError: `left_out` names no variation of this task.
-            EmbodiedError: the class of the task has a constructor that takes no changes.
+            EmbodiedError: an edit is no function, or the class of the task has a constructor that takes no changes.
         """
-        before = self.changes
+        before, spec_edits = self.changes, tuple(spec_edits)
+        for edit in spec_edits:
+            if not callable(edit):
+                raise EmbodiedError(f"an edit of the scene is {edit!r:.80}; expected a function of a mujoco.MjSpec")
         changes = Changes((*before.spec_edits, *spec_edits), (*before.left_out, *left_out))
         try:
             inspect.signature(type(self)).bind(self.config, changes=changes)
@@ -117,7 +122,7 @@ class Task(TaskHooks[StateT]):
         """The same task with further reward terms: name -> weight per control step, and function.
 
         Raises:
-            EmbodiedError: the task has a term of that name already.
+            EmbodiedError: the task has a term of that name already, or one is no finite weight with a function.
         """
         return EditedTerms(self, rewards=terms)
 
@@ -125,7 +130,7 @@ class Task(TaskHooks[StateT]):
         """The same task with further observed terms, which follow those of the group; a new group is made.
 
         Raises:
-            EmbodiedError: the group has a term of that name already.
+            EmbodiedError: the group has a term of that name already, or one is no function.
         """
         return EditedTerms(self, observations={group: terms})
 
@@ -135,7 +140,7 @@ class Task(TaskHooks[StateT]):
         They are drawn after the task's own, which stay as they were, and are listed and left out like those.
 
         Raises:
-            EmbodiedError: the task has a variation of that name already, or one draws no model field.
+            EmbodiedError: the task has a variation of that name already, or one is none, or draws no model field.
         """
         return AddedVariations(self, terms)
 
@@ -306,6 +311,12 @@ class EditedTerms(TaskWrapper[StateT]):
         super().__init__(task)
         self.added_rewards, self.added_observations = rewards or {}, observations or {}
         self.removed_rewards, self.removed_observations = without, unobserved
+        for name, term in self.added_rewards.items():
+            if not (isinstance(term, tuple) and len(term) == 2 and _is_finite(term[0]) and callable(term[1])):
+                raise EmbodiedError(f"reward term {name!r} is {term!r:.80}; expected a finite weight and a function")
+        for name, function in ((n, one) for terms in self.added_observations.values() for n, one in terms.items()):
+            if not callable(function):
+                raise EmbodiedError(f"observed term {name!r} is {function!r:.80}; expected a function")
         observed = [f"{group}/{term}" for group, terms in task.observation_terms.items() for term in terms]
         added = [f"{group}/{term}" for group, terms in self.added_observations.items() for term in terms]
         _check("reward term", tuple(task.reward_weights), self.added_rewards, without)
@@ -360,6 +371,8 @@ class AddedVariations(TaskWrapper[StateT]):
         """See `Task.with_variations`."""
         super().__init__(task)
         self.added = added
+        if wrong := [term for term in added if not isinstance(term, Term)]:
+            raise EmbodiedError(f"a variation is {wrong[0]!r:.80}; expected a term, as randomization.scale makes one")
         _check("variation", [term.name for term in task.declared_terms()], [term.name for term in added], ())
         for term in added:
             if term.apply is None:
@@ -397,6 +410,10 @@ class AddedVariations(TaskWrapper[StateT]):
         own = jax.random.fold_in(key, ADDED)
         model = randomization.draw(self.task.model, self.added, own, dict(reset_state.model))
         return dataclasses.replace(reset_state, model=model)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 def _check(what: str, known: Iterable[str], added: Iterable[str], removed: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ def import_file(path: Path, what: str = "task") -> ModuleType:
             goes through.
     """
     path = path.resolve()
-    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = f"task_file_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     content = _content(path, what)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from embodied.core.episode import SEEDS
-from embodied.core.task import KEPT, Task
+from embodied.core.task import KEPT, Task, TaskWrapper
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.env.env import Env
@@ -113,8 +113,9 @@ def build(options: EnvOptions[Any], changes: Sequence[Change] = ()) -> Env:
     given: list[Wrapper] = list(options.wrappers)
     of_robot, others = [one for one in given if one.of_robot], [one for one in given if not one.of_robot]
     for wrapper in (*of_robot, *changes, *others):
-        if not callable(wrapper):
-            raise EmbodiedError(f"wrappers contain {wrapper!r}; expected functions from a task to a task")
+        whole = isinstance(wrapper, type) and issubclass(wrapper, Task) and not issubclass(wrapper, TaskWrapper)
+        if not callable(wrapper) or whole:
+            raise EmbodiedError(f"wrappers contain {wrapper!r:.80}; expected functions from a task to a task")
         task = _kept_wrapper(wrapper, task) if _is_pure(wrapper) else wrapper(task)
         if not isinstance(task, Task):
             raise EmbodiedError(f"the wrapper {wrapper!r} returned {task!r:.80}; expected the changed task")

@@ -52,9 +52,7 @@ def chosen(wanted: Sequence[str], records: Sequence[Records]) -> list[str]:
     """
     known = sorted({name for one in records for record in one for name in record} - {"step", "time"})
     if not known:
-        raise EmbodiedError(
-            f"no measure in the metrics.jsonl of {len(records)} runs; expected one that trained a while"
-        )
+        raise EmbodiedError(f"no measure in the metrics.jsonl of {len(records)} runs; expected some training")
     if not wanted:
         return [name for name in COMMON if name in known] or known[:3]
     found: dict[str, None] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from embodied.errors import ModelError, UnknownNameError
@@ -30,10 +31,10 @@ def robot_file(robot: Path | str) -> Path:
     path, known = Path(robot), named_robots()
     if str(robot) in known:  # whatever folder of that name is here
         return known[str(robot)]
-    if path.is_file():
+    if os.path.isfile(path):  # False, too, of what no path can be
         return path
     if is_path(robot):
-        what = "is a folder" if path.is_dir() else "does not exist"
+        what = "is a folder" if os.path.isdir(path) else "does not exist"
         raise ModelError(f"{path} {what}; expected a model file, or {', '.join(known)}")
     raise UnknownNameError("robot", str(robot), known)
 

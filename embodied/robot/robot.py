@@ -22,7 +22,7 @@ from embodied.robot.derivation.ends import (
     tip_of,
 )
 from embodied.robot.derivation.joints import Joint, by_joint, copies_of, followers, joints_of, least_stiffness
-from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_ball_joints, root_of
+from embodied.robot.derivation.kind import ARTICLES, Kind, floats, kind_of, refuse_joints, root_of
 from embodied.robot.derivation.pose import neutral_pose, place, reaching_pose, standing_pose
 from embodied.robot.derivation.servos import ARMS, LEGS
 from embodied.robot.derivation.standing import standing_torques
@@ -156,7 +156,7 @@ def _understood(path: Path, file: ModelFile, said: Description) -> Robot:
     model = compiled(path, file.spec)
     copies = copies_of(path, model)
     tree = Tree.of(model, root_of(path, model, said), followers(model, copies))
-    refuse_ball_joints(path, tree)
+    refuse_joints(path, tree)
     kind, free = kind_of(path, tree, file, said)
     if free and not floats(model, tree.root):
         file.spec.body(model.body(tree.root).name).add_freejoint(name="root")

@@ -12,7 +12,7 @@ import itertools
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -121,6 +121,16 @@ def fitting(kind: Any, value: Any, where: str) -> Any:
     return found
 
 
+def not_numbers(config: Any, at: str = "") -> Iterator[str]:
+    """Names of all fields of a config, and of those that it holds, that are NaN."""
+    for field in dataclasses.fields(config):
+        value, name = getattr(config, field.name), f"{at}.{field.name}".lstrip(".")
+        if dataclasses.is_dataclass(value):
+            yield from not_numbers(value, name)
+        elif any(one != one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, float)):
+            yield name
+
+
 def _replaced(config: Any, values: Mapping[str, Any]) -> Any:
     """`config` with values in their places."""
     changes: dict[str, Any] = {}
@@ -149,7 +159,7 @@ def _members(kind: Any, value: Any, where: str) -> Any:
             raise EmbodiedError(f"{where}={value!r}; expected {_values(arguments)}")
         kinds = itertools.repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
         return tuple(_members(one, inner, where) for one, inner in zip(kinds, value, strict=False))
-    if kind is float and isinstance(value, str | bool | list | tuple | Mapping):
+    if kind is float and (isinstance(value, str | bool | list | tuple | Mapping) or value != value):
         raise EmbodiedError(f"{where}={value!r}; expected a number")
     if kind is Path:
         if not isinstance(value, str | Path):
@@ -259,6 +269,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _saved_member(kind, value, where)
     if kind is float and (_is_whole(value) or value in INFINITIES):
         return float(value)
+    if kind is float and value != value:
+        raise RunError(f"{where} is {value!r}; expected a number")
     missing = kind is float and value is None  # as JSON has it of NaN
     if kind in NAMES and not missing and not (_is_whole(value) if kind is int else isinstance(value, kind)):
         raise RunError(f"{where} is {value!r}; expected {NAMES[kind]}")

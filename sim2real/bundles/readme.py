@@ -279,14 +279,16 @@ def _joints(contract: Contract) -> str:
     if not contract.joints:
         return ""
     rows = []
-    for i, joint in enumerate(contract.joints):
-        facts = (*_limits((joint.lower, joint.upper)), *stated(joint, ["max_velocity"]))
+    for i, (joint, *rest) in enumerate(zip(contract.joints, *contract.rest_range, strict=True)):
+        facts = (*_limits((joint.lower, joint.upper)), *stated(joint, ["max_velocity"]), *_limits(rest))
         rows.append((str(i), joint.name, f"{joint.default:.7g}", *facts))
     return f"""## Joints
 
-The order of `joint_pos` and `joint_vel`; rad, or m of slides.
+The order of `joint_pos` and `joint_vel`; rad, or m of slides. From home to the stance and while actions are zero, each
+joint stays in `rest from` to `rest to`: between both poses, and further by what its servo's largest effort bends it. A
+joint that leaves it does not rest; damped, the robot sinks from there.
 
-{table(("index", "joint", "home", "lower", "upper", "max speed /s"), rows)}
+{table(("index", "joint", "home", "lower", "upper", "max speed /s", "rest from", "rest to"), rows)}
 """
 
 

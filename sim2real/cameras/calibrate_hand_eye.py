@@ -25,6 +25,7 @@ import tyro
 from embodied import cli
 from embodied.errors import guard, listing, reason
 from embodied.math import transforms
+from embodied.storage.files import require_regular
 from sim2real.cameras import camera as files
 from sim2real.cameras import detect, hand_eye, report
 from sim2real.cameras.board import DEFAULT, Board
@@ -115,6 +116,7 @@ def read_poses(path: Path) -> dict[str, np.ndarray]:
         CameraError: no such file, or a line that holds no pose; names the line.
     """
     try:
+        require_regular(path)
         if path.stat().st_size > MOST_BYTES:
             raise CameraError(f"'{path}' has more than {MOST_BYTES >> 20} MiB; expected a file of poses")
         text = path.read_text(encoding="utf-8-sig")

@@ -19,7 +19,7 @@ import numpy as np
 from embodied.errors import EmbodiedError, RunError, reason
 from embodied.math import transforms
 from embodied.storage.configs import from_json, to_json
-from embodied.storage.files import dumps, jsonable, write_atomic
+from embodied.storage.files import dumps, jsonable, require_regular, write_atomic
 
 FORMAT = 1
 MOST_BYTES = 1 << 20  # of a camera file
@@ -155,6 +155,7 @@ def save(path: Path, camera: Camera, mount: Mount | None = None, report: Mapping
 def load(path: Path) -> Document:
     """Read what `save` wrote; a `CameraError` where that is not what the file holds."""
     try:
+        require_regular(path)
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:

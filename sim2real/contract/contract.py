@@ -322,6 +322,22 @@ class Contract:
     def period(self) -> float:
         return 1.0 / self.control_hz
 
+    @property
+    def rest_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """(n,), (n,) rad, bound of each joint's motion from home to the stance and while actions are zero.
+
+        Between home and stance, and further by what a servo's largest effort bends it; infinite where no servo holds
+        the joint. Damped, the robot sinks from there.
+        """
+        lower, upper = np.full(len(self.joints), -math.inf), np.full(len(self.joints), math.inf)
+        places = {joint.name: place for place, joint in enumerate(self.joints)}
+        for actuator in (one for one in self.actuators if one.joint and one.stiffness > 0):
+            joint, bend = self.joints[places[actuator.joint]], actuator.max_effort / actuator.stiffness
+            ends = sorted((joint.default, actuator.offset))
+            lower[places[joint.name]] = max(joint.lower, ends[0] - bend)
+            upper[places[joint.name]] = min(joint.upper, ends[1] + bend)
+        return lower, upper
+
     def row(self, field: str) -> np.ndarray:
         """(A,) float64, one field of all actuators, in the order of actions."""
         return np.array([getattr(actuator, field) for actuator in self.actuators], float)

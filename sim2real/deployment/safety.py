@@ -9,10 +9,12 @@ whatever leaves the chain meets all limits at once.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
 from sim2real.contract.contract import Contract
+from sim2real.deployment.predictions import advanced, turned
 from sim2real.deployment.safety_limits import Limits, SafetyConfig
 from sim2real.deployment.safety_steps import (
     BOUNDS,
@@ -24,12 +26,13 @@ from sim2real.deployment.safety_steps import (
     first,
     part_of,
     racing,
-    turned_since,
 )  # fmt: skip
 from sim2real.robots.base import PARTS
 
 PERSISTENT = ("action", "rate")
 """Steps whose clipping without a break trips: no policy that was trained within these limits does that."""
+HUGE = 1e6  # of any unit: a number that trips by itself, or is not a motion
+AT_REST = 1e-6  # m, of a thing in a control period: a body comes to rest slower than that, an estimate has more noise
 
 __all__ = ["BOUNDS", "CHECKS", "Cycle", "Safety", "SafetyConfig", "State", "soft_start"]
 
@@ -51,8 +54,8 @@ class Safety:
             return state
         misses = state.misses + 1 if cycle.missed else max(0.0, state.misses - self.limits.config.forgive)
         races = state.racing + 1 if racing(self.limits, cycle.measured).any() else 0
-        readings, encoders = _reread(state, cycle), _turned(self.limits, state, cycle)
-        state = _rotated(self.limits, state, cycle)
+        readings, encoders = _reread(self.limits, state, cycle), _turned(self.limits, state, cycle)
+        state = _rotated(self.limits, _predicted(self.limits, state, cycle), cycle)
         state = dataclasses.replace(state, misses=misses, racing=races, readings=readings, encoders=encoders)
         for name, check in CHECKS.items():
             if reason := check(self.limits, state, cycle):
@@ -125,16 +128,33 @@ def soft_start(begin: np.ndarray, stance: np.ndarray, fraction: float) -> np.nda
     return begin + (stance - begin) * f**3 * (10 - 15 * f + 6 * f**2)
 
 
-def _reread(state: State, cycle: Cycle) -> dict[str, Reading]:
+def _reread(limits: Limits, state: State, cycle: Cycle) -> dict[str, Reading]:
     """The last readings, and since when each has been the same to the last bit."""
     readings = {}
-    for part in PARTS:
-        value, known = part_of(cycle.measured, part), state.readings.get(part)
-        if not value.size:
-            continue
-        same = known is not None and np.array_equal(known.value, value)
-        readings[part] = known if known is not None and same else Reading(value, cycle.now, state.travel)
+    things = {name: cycle.measured.readings.get(name, ()) for name in limits.things}
+    for name, value in {**{part: part_of(cycle.measured, part) for part in PARTS}, **things}.items():
+        value, known = np.asarray(value, float), state.readings.get(name)
+        if value.size:
+            same = known is not None and np.array_equal(known.value, value)
+            readings[name] = known if known is not None and same else _read(limits, state, cycle, known, value)
     return readings
+
+
+def _read(limits: Limits, state: State, cycle: Cycle, known: Reading | None, value: np.ndarray) -> Reading:
+    if known is None:
+        return Reading(value, cycle.now, state.travel)
+    change = float(np.linalg.norm(value - known.value))
+    speed = change / max(cycle.now - known.since, limits.period)
+    return Reading(value, cycle.now, state.travel, change > AT_REST, speed)
+
+
+def _predicted(limits: Limits, state: State, cycle: Cycle) -> State:
+    """The state with both views of each motion until this measurement."""
+    measured = cycle.measured
+    sane = all((np.abs(part_of(measured, part)) < HUGE).all() for part in PARTS) and math.isfinite(measured.time)
+    if not limits.config.predictions or not sane:
+        return state
+    return dataclasses.replace(state, tracks=advanced(limits, state.tracks, state.target, measured))
 
 
 def _rotated(limits: Limits, state: State, cycle: Cycle) -> State:
@@ -144,10 +164,12 @@ def _rotated(limits: Limits, state: State, cycle: Cycle) -> State:
         return state
     if before is not None and now.time - before.time > limits.max_age:
         return dataclasses.replace(state, attitude=now, turns=())
-    if (away := turned_since(before, now)) is None:
-        return state if before is not None and now.time <= before.time else dataclasses.replace(state, attitude=now)
+    if before is not None and now.time <= before.time:
+        return state
+    if before is None or (view := turned(limits, before, now)) is None:
+        return dataclasses.replace(state, attitude=now)
     kept = (turn for turn in state.turns if turn.time > now.time - limits.config.turn_window)
-    return dataclasses.replace(state, attitude=now, turns=(*kept, Turn(now.time, away)))
+    return dataclasses.replace(state, attitude=now, turns=(*kept, Turn(now.time, view.shown - view.told)))
 
 
 def _turned(limits: Limits, state: State, cycle: Cycle) -> tuple[Reading, ...]:

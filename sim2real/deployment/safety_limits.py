@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.robot.derivation.ends import FINGERS
-from sim2real.contract.contract import UNSTATED_SPEED, Contract
-from sim2real.robots.base import Measurement
+from sim2real.contract.contract import UNSTATED_SPEED, Contract, Source
+from sim2real.robots.base import PARTS, Measurement
+
+FIRM = 0.1  # rad, our choice: the largest effort bends an arm's servos by 0.03, a finger's or a leg's by 0.25 and more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +48,12 @@ class SafetyConfig:
     """s over which gyro and orientation are compared."""
     max_turn_error: float = 0.35
     """rad by which the rotation that the gyro tells may differ from that of the orientations within `turn_window`."""
+    predictions: bool = True
+    """Compare what sensors and commands tell of the same motion (`sim2real.deployment.predictions`)."""
+    max_still: float = 1.0
+    """s for which the place of a thing that moved, or whose estimate has noise, may repeat to the last bit."""
+    max_speed: float = 5.0
+    """m/s, a thing whose place changes faster trips: it falls no faster from a table."""
     max_late: float | None = None
     """s, a single cycle that wakes this much too late trips. None: 5 control periods."""
     misses: float = 5.0
@@ -59,7 +68,7 @@ class SafetyConfig:
     def __post_init__(self) -> None:
         for name in (
             "overrun", "overspeed", "overspeed_cycles", "effort", "rate", "misses", "max_clipped", "brake_from",
-            "turn_window", "max_turn_error",
+            "turn_window", "max_turn_error", "max_still", "max_speed",
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise EmbodiedError(f"safety: {name}={getattr(self, name)}; expected a positive number")
@@ -94,6 +103,18 @@ class Limits:
     what its largest effort takes, and the way of a control period; inf where `effort` bounds it."""
     driven: np.ndarray
     """(A,) index of the joint, -1 for none."""
+    servos: np.ndarray
+    """(s,) actuators that are such drivers, with a stiffness."""
+    servo_rate: np.ndarray
+    """(s,) 1/s at which an unloaded servo follows its target, at most that of control."""
+    firm: np.ndarray
+    """(s,) bool, those that no load bends by `FIRM`: each follows its targets."""
+    limbs: tuple[np.ndarray, ...]
+    """(joints, limbs) rows among `servos`, of limbs with the same joints; empty where there are none."""
+    noise: Mapping[str, float]
+    """Source -> standard deviation of its noise in training."""
+    things: tuple[str, ...]
+    """Measured places and orientations of what is not the robot."""
     driver: np.ndarray
     """(n,) actuator whose target moves a joint; -1 for none, and for fingers, which a held object may block."""
     axis: np.ndarray
@@ -124,6 +145,12 @@ class Limits:
         period = contract.period
         stiff, reach, way = stiffness_of(contract)
         places = ["xyz".find(a.name) if a.unit == "m" and not a.joint else -1 for a in contract.actuators]
+        drivers = _drivers(joints, driven)
+        servos = np.array(
+            [a for a, j in enumerate(driven) if j >= 0 and drivers[j] == a and contract.actuators[a].stiffness], int
+        )
+        firm = contract.row("max_effort")[servos] < FIRM * contract.row("stiffness")[servos]
+        noise = {term.source: term.noise for term in contract.terms if term.source}
         box = contract.workspace if config.workspace is None else config.workspace
 
         def chosen(value: float | None, default: float) -> float:
@@ -141,7 +168,13 @@ class Limits:
             effort=np.where(stiff, np.inf, config.effort * contract.row("max_effort")),
             lead=np.where(stiff, reach + way, np.inf),
             driven=driven,
-            driver=_drivers(joints, driven),
+            driver=drivers,
+            servos=servos,
+            servo_rate=_rates(contract)[servos],
+            firm=firm,
+            limbs=limbs_of(contract, servos[~firm], np.flatnonzero(~firm)),
+            noise={"linvel": noise.get("linvel_w", 0.0), **noise},
+            things=tuple(one.name for one in contract.step.sources if one.name not in PARTS and _is_place(one)),
             axis=np.array(places, int),
             joint_names=tuple(joints),
             joint_range=(low, high),
@@ -178,6 +211,35 @@ def stiffness_of(contract: Contract) -> tuple[np.ndarray, np.ndarray, np.ndarray
     reach = np.where(servo, most / np.where(kp > 0, kp, 1.0), np.inf)
     way = np.where(np.isfinite(speed), speed, UNSTATED_SPEED) * contract.period
     return servo & (reach < way), reach, np.where(np.isfinite(speed), way, np.inf)
+
+
+def _is_place(source: Source) -> bool:
+    return (source.unit, source.size) in {("m", 3), ("1", 4)}
+
+
+def _rates(contract: Contract) -> np.ndarray:
+    """(A,) 1/s at which an unloaded servo follows its target, at most that of control."""
+    damping = contract.row("damping")
+    rate = np.divide(contract.row("stiffness"), damping, out=np.full(len(damping), np.inf), where=damping > 0)
+    return np.minimum(rate, contract.control_hz)
+
+
+def limbs_of(contract: Contract, servos: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(joints, limbs) rows of limbs that may be taken for each other: joints of equal motors and ranges.
+
+    Args:
+        contract: Of the robot.
+        servos: (k,) actuators of the joints to look among.
+        rows: (k,) what stands for each of them in the result.
+    """
+    kinds: dict[tuple[float, ...], list[int]] = {}
+    joints = {joint.name: joint for joint in contract.joints}
+    for row, actuator in zip(rows, (contract.actuators[number] for number in servos), strict=True):
+        joint = joints[actuator.joint]
+        kind = (joint.upper - joint.lower, joint.max_velocity, actuator.stiffness, actuator.max_effort)
+        kinds.setdefault(tuple(round(value, 6) for value in kind), []).append(int(row))
+    sizes = {len(kind) for kind in kinds.values() if len(kind) > 1}
+    return tuple(np.array([kind for kind in kinds.values() if len(kind) == size]) for size in sorted(sizes))
 
 
 def _drivers(joints: list[str], driven: np.ndarray) -> np.ndarray:

@@ -12,14 +12,22 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from embodied.errors import listing
+from sim2real.deployment.predictions import (
+    NOT_UNIT,
+    PREDICTIONS,
+    RESPONSE,
+    Track,
+    agreement_of_all,
+    agreements,
+    exchanged,
+)
 from sim2real.deployment.safety_limits import Limits
 from sim2real.robots.attitude import UP, rotate_inverse
 from sim2real.robots.base import PARTS, Measurement
 
+XYZ = ("x", "y", "z")
 JOINT_PARTS = frozenset({"joint_pos", "joint_vel", "joint_torque"})
 """Parts that may stand still in a healthy robot, as long as its joints are not commanded to move."""
-
-NOT_UNIT = 0.1  # by which a quaternion's length may differ from 1: more than rounding to 9 bits, less than garbage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +39,10 @@ class Reading:
     """s."""
     travel: float
     """`State.travel` at that time; for an encoder, the way of its joint's target."""
+    moved: bool = False
+    """Of a thing: whether the change that led to the value was more than that of a body that comes to rest."""
+    speed: float = 0.0
+    """Of a thing: that change a second."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +77,8 @@ class State:
     """Each joint's last angle, with the way of its own target."""
     turns: tuple[Turn, ...] = ()
     """Of the last `SafetyConfig.turn_window` s."""
+    tracks: Mapping[str, Track] = dataclasses.field(default_factory=dict)
+    """Prediction -> its state."""
     attitude: Measurement | None = None
     """The last measurement that had an orientation and a gyro."""
     misses: float = 0.0
@@ -134,6 +148,8 @@ def onward(limits: Limits, state: State, cycle: Cycle) -> str:
 def moving(limits: Limits, state: State, cycle: Cycle) -> str:
     """No sensor repeats itself: real ones have noise in their last digits."""
     for part, reading in state.readings.items():
+        if part in limits.things:
+            continue
         commanded = state.travel - reading.travel > limits.config.frozen_motion
         if cycle.now - reading.since > limits.max_frozen and (part not in JOINT_PARTS or commanded):
             return f"'{part}' has been frozen for {cycle.now - reading.since:.3f} s ({limits.max_frozen:g} s)"
@@ -199,28 +215,75 @@ def agreeing(limits: Limits, state: State, cycle: Cycle) -> str:
     )
 
 
-def turned_since(before: Measurement | None, now: Measurement) -> np.ndarray | None:
-    """(3,) rad, body frame: the rotation since another measurement by the orientations, less that by the gyro.
+def views(limits: Limits, name: str, state: State) -> str:
+    """Two views of a motion agree, such as a joint's angle and its speed: neither stands still or is another's."""
+    if (track := state.tracks.get(name)) is None:
+        return ""
+    prediction, found = PREDICTIONS[name], agreements(limits, PREDICTIONS[name], track)
+    names = limits.joint_names if len(found) == len(limits.joint_names) else XYZ
+    shown, told = prediction.sensors
+    if unlike := first(names, found < prediction.least, found, f"of agreement ({prediction.least:g})"):
+        return f"'{shown}' and '{told}' do not show the same motion: {unlike}"
+    if apart := first(names, np.abs(track.drift) > prediction.drift, track.drift, f"({prediction.drift:g})"):
+        return f"'{shown}' and '{told}' drift apart: {apart}"
+    return ""
 
-    None where one of them is no rotation, or not new. The gyro's is the mean of both times the time between, which is
-    exact to second order.
-    """
-    if before is None or now.time <= before.time:
-        return None
-    assert before.orientation is not None
-    assert now.orientation is not None
-    assert before.gyro is not None
-    assert now.gyro is not None
-    lengths = [float(np.linalg.norm(quat)) for quat in (before.orientation, now.orientation)]
-    if any(abs(length - 1) > NOT_UNIT for length in lengths):
-        return None
-    (w, *v), (other, *u) = before.orientation / lengths[0], now.orientation / lengths[1]
-    v, u = np.array(v), np.array(u)
-    scalar, vector = w * other + v @ u, w * u - other * v - np.cross(v, u)  # conjugate(before) * now
-    size = float(np.linalg.norm(vector))
-    angle = 2 * math.atan2(size, abs(scalar))
-    rotation = math.copysign(1.0, scalar) * vector * (angle / size if size > 1e-12 else 2.0)
-    return rotation - (before.gyro + now.gyro) / 2 * (now.time - before.time)
+
+def joint_velocity(limits: Limits, state: State, cycle: Cycle) -> str:
+    """Each joint's angle changes as its speed says."""
+    del cycle
+    return views(limits, "joint velocity", state)
+
+
+def angular_velocity(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The orientation changes as the gyro says, also in small motions."""
+    del cycle
+    return views(limits, "angular velocity", state)
+
+
+def linear_velocity(limits: Limits, state: State, cycle: Cycle) -> str:
+    """The position changes as the velocity says, in the same frame."""
+    del cycle
+    return views(limits, "linear velocity", state)
+
+
+def responding(limits: Limits, state: State, cycle: Cycle) -> str:
+    """Joints follow their targets: each one of a firm servo, those that loads bend all together."""
+    del cycle
+    if (track := state.tracks.get(RESPONSE)) is None:
+        return ""
+    prediction = PREDICTIONS[RESPONSE]
+    names = tuple(limits.joint_names[joint] for joint in limits.driven[limits.servos])
+    found = agreements(limits, prediction, track)
+    if ignored := first(names, limits.firm & (found < prediction.least), found, "agreement with its target"):
+        return ignored
+    together = agreement_of_all(limits, prediction, track, ~limits.firm)
+    return (
+        f"the joints do not follow their targets: an agreement of {together:.2f}" if together < prediction.least else ""
+    )
+
+
+def own_limbs(limits: Limits, state: State, cycle: Cycle) -> str:
+    """No limb follows another limb's targets better than its own."""
+    del cycle
+    track = state.tracks.get(RESPONSE)
+    if track is None or (pair := exchanged(limits, PREDICTIONS[RESPONSE], track)) is None:
+        return ""
+    one, other = (limits.joint_names[limits.driven[limits.servos[row]]] for row in pair)
+    return f"the limbs of {one} and {other} follow each other's targets: they are exchanged"
+
+
+def steady(limits: Limits, state: State, cycle: Cycle) -> str:
+    """A thing's place does not jump, nor repeat itself once it has moved."""
+    for name in limits.things:
+        if (reading := state.readings.get(name)) is None:
+            continue
+        still = cycle.now - reading.since
+        if reading.moved and still > limits.config.max_still:
+            return f"'{name}' has been frozen for {still:.2f} s ({limits.config.max_still:g} s)"
+        if reading.value.size == len(XYZ) and reading.speed > limits.config.max_speed:
+            return f"'{name}' jumped: {reading.speed:.3g} m/s ({limits.config.max_speed:g} m/s)"
+    return ""
 
 
 def upright(limits: Limits, state: State, cycle: Cycle) -> str:
@@ -247,7 +310,7 @@ def inside(limits: Limits, state: State, cycle: Cycle) -> str:
     if place is None:
         return "there is a workspace, but the robot does not measure its position"
     outside = (place < limits.workspace[:, 0]) | (place > limits.workspace[:, 1])
-    return first(("x", "y", "z"), outside, place, "m, outside the workspace")
+    return first(XYZ, outside, place, "m, outside the workspace")
 
 
 def position(limits: Limits, state: State, cycle: Cycle) -> tuple[np.ndarray, np.ndarray]:
@@ -317,6 +380,12 @@ CHECKS: Mapping[str, Check] = {
     "tilt": upright,
     "rotation": agreeing,
     "workspace": inside,
+    "thing": steady,
+    "joint velocity": joint_velocity,
+    "angular velocity": angular_velocity,
+    "linear velocity": linear_velocity,
+    "response": responding,
+    "limbs": own_limbs,
 }
 """Steps that trip on a measurement, in their order."""
 BOUNDS: Mapping[str, Bound] = {"position": position, "rate": rate, "effort": effort, "braking": braking}

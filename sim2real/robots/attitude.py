@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -20,3 +22,13 @@ def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def conjugate(quat: np.ndarray) -> np.ndarray:
     """(4,) wxyz, the inverse rotation of a unit quaternion."""
     return quat * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def rotation_between(before: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """(3,) rad, body frame: the rotation vector from one unit quaternion (4,) wxyz to another, by the shorter way."""
+    (w, *v), (other, *u) = before, now
+    v, u = np.array(v), np.array(u)
+    scalar, vector = w * other + v @ u, w * u - other * v - np.cross(v, u)  # conjugate(before) * now
+    size = float(np.linalg.norm(vector))
+    angle = 2 * math.atan2(size, abs(scalar))
+    return math.copysign(1.0, scalar) * vector * (angle / size if size > 1e-12 else 2.0)

@@ -63,6 +63,11 @@ def test_alternatives_read_as_prose():
     ]
 
 
+@pytest.mark.parametrize("kind", [EmbodiedError, errors.ModelError])
+def test_a_message_is_one_line_also_where_it_names_a_file_of_several(kind):
+    assert str(kind("a\nb.xml does not exist")) == "a b.xml does not exist"
+
+
 def test_unknown_name_survives_a_process_boundary():
     error = pickle.loads(pickle.dumps(UnknownNameError("task", "x", ["y"])))
     assert (str(error), error.kind, error.name, error.known) == ("unknown task 'x'; known: y", "task", "x", ("y",))

@@ -14,6 +14,7 @@ from embodied.robot.files import ModelFile
 from embodied.robot.rotors import has_rotors
 from embodied.robot.tree import Tree, is_below
 
+LONGEST = 64  # joints of a limb: a snake's have some thirty, and the search for a pose grows with the cube
 HAND_MASS = 3.0  # kg, and
 HAND_SIZE = 0.6  # m: what has several limbs and is larger stands on them
 
@@ -59,9 +60,14 @@ def floats(model: mujoco.MjModel, root: int) -> bool:
     return first >= 0 and int(model.jnt_type[first]) == int(mujoco.mjtJoint.mjJNT_FREE)
 
 
-def refuse_ball_joints(path: Path, tree: Tree) -> None:
-    """Refuse a joint that no motor turns."""
+def refuse_joints(path: Path, tree: Tree) -> None:
+    """Refuse a joint that no motor turns, and a limb of more than a search for its pose can take."""
     model = tree.model
+    for limb in tree.limbs:
+        if len(limb.joints) > LONGEST:
+            raise ModelError(
+                f"{path}: {len(limb.joints)} joints lead to {model.body(limb.end).name!r}; expected at most {LONGEST}"
+            )
     for joint in range(model.njnt):
         if int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_BALL):
             raise ModelError(

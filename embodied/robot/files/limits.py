@@ -48,8 +48,8 @@ def refuse_urdf(path: Path, root: ElementTree.Element) -> None:
         limit = part.find("limit")
         if part.tag == "joint" and part.get("type") != "continuous" and limit is not None:
             lower, upper = (limit.get(key, "0") for key in ("lower", "upper"))
-            if float(lower) > float(upper):
-                of = f"{path}: <limit> of joint {part.get('name')!r}"
+            of = f"{path}: <limit> of joint {part.get('name')!r}"
+            if _number(f"{of}: lower", lower) > _number(f"{of}: upper", upper):
                 raise ModelError(f'{of}: lower="{lower}" is above upper="{upper}"; expected the smaller first')
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 from pathlib import Path
@@ -63,6 +64,7 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     if root.tag != "robot":
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
     limits.refuse_urdf(path, root)
+    _refuse_doubles(path, root)
     _refuse_several_robots(path, root)
     _refuse_vectors(path, root)
     fixes = _find_meshes(path, root) + collide_with_visuals(root)
@@ -89,6 +91,14 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     for geom in spec.geoms if weighed else ():  # a link without an inertial is one without a mass
         geom.mass = 0.0
     return ModelFile(spec, True, tuple(fixes))
+
+
+def _refuse_doubles(path: Path, root: ElementTree.Element) -> None:
+    """Refuse two links or two joints of one name, of which MuJoCo's reader leaves one nameless."""
+    for tag in ("link", "joint"):
+        counts = collections.Counter(part.get("name", "") for part in root.findall(tag))
+        if doubles := [name for name, count in counts.items() if count > 1]:
+            raise ModelError(f"{path}: two {tag}s are called {doubles[0]!r}; expected a name of its own for each")
 
 
 def _refuse_several_robots(path: Path, root: ElementTree.Element) -> None:

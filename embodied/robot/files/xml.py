@@ -42,10 +42,14 @@ def parse(name: Path | str, text: bytes) -> ElementTree.Element:
         raise ModelError(f"{name} is no XML in UTF-8; expected text")
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
         raise ModelError(f"{name}: has a document type, which no model needs; remove it")
-    if b":" in text and b"xmlns" not in text:  # `drake:` and the like, which readers of URDF take for parts of names
-        text = PREFIXED.sub(rb"\1\2_\3", text)
     try:
-        return ElementTree.fromstring(text)
+        try:
+            return ElementTree.fromstring(text)
+        except ElementTree.ParseError as error:
+            if "unbound prefix" not in str(error):
+                raise
+            # `drake:` and the like, which readers of URDF take for parts of names
+            return ElementTree.fromstring(PREFIXED.sub(rb"\1\2_\3", text))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise ModelError(f"{name} is no XML: {error}") from None
     except RecursionError:

@@ -117,7 +117,7 @@ class Dataset(Sequence[Episode]):
                 feature: {name: np.asarray(value, np.float64) for name, value in kinds.items()}
                 for feature, kinds in document.items()
             }
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
 
     def __len__(self) -> int:

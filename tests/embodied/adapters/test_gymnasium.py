@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from embodied.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, gymnasium_id, register_gymnasium
+from embodied.adapters.pettingzoo import PettingZooEnv
 from embodied.env.factory import make
 from embodied.env.registry import join_content
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
@@ -106,6 +107,29 @@ def test_every_environment_has_a_seed_of_its_own(vector, lone_core):
     np.testing.assert_array_equal(vector.reset(seed=backwards)[0], together[::-1])
     with pytest.raises(EmbodiedError, match=rf"1 seeds; expected {NUM_ENVS}"):
         vector.reset(seed=[4])
+
+
+@pytest.mark.parametrize("kind", ["vector", "single"])
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", [], [1, None], ["a"] * NUM_ENVS, {"a": 1}, b"ab"])
+def test_what_is_no_seed_is_refused_in_a_line(kind, seed, request):
+    with pytest.raises((EmbodiedError, gymnasium.error.Error), match=r"(?i)seed") as refused:
+        request.getfixturevalue(kind).reset(seed=seed)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("action", ["left", None, {}, [[0.0], [0.0, 1.0]], np.zeros(4, complex), np.array(["a"])])
+def test_what_is_no_action_is_refused_in_a_line(action, single):
+    single.reset(seed=0)
+    with pytest.raises(ActionError, match=r"^action ") as refused:
+        single.step(action)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("adapt", [GymnasiumEnv, GymnasiumVectorEnv, PettingZooEnv])
+@pytest.mark.parametrize("value", [None, 3, "swarm/hover", ()])
+def test_what_is_no_environment_is_refused_in_a_line(adapt, value):
+    with pytest.raises(EmbodiedError, match=r"^env is .*; expected an environment that embodied.make built$"):
+        adapt(value)
 
 
 def test_first_reset_takes_the_seed_that_env_was_made_with(core):

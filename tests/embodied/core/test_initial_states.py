@@ -6,6 +6,7 @@ import functools
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from embodied.core.episode import first_keys
 from embodied.core.initial_states import InitialStateBuffer, InitialStates, first_reset_states, load, save
@@ -103,6 +104,22 @@ def test_starts_of_another_task_and_damaged_files_are_refused(task, tmp_path):
         load(path, task)
     with pytest.raises(EmbodiedError, match="no initial states can be read from"):
         load(tmp_path / "absent", task)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda name, rows: rows[:-1] if name == "qvel" else rows, r"'qvel' has \(3,\) rows; qpos has 4"),
+        (lambda name, rows: rows * np.nan if name == "qpos" else rows, "qpos or qvel that is not finite"),
+        (lambda name, rows: rows[0, 0] if name == "qpos" else rows, "'qpos' has shape"),
+    ],
+)
+def test_a_file_whose_reset_states_are_none_is_refused(task, tmp_path, change, said):
+    path = tmp_path / "initial_states.safetensors"
+    save(path, buffer_of(task))
+    save_file({name: np.array(change(name, rows)) for name, rows in load_file(path).items()}, path)
+    with pytest.raises(EmbodiedError, match=said):
+        load(path, task)
 
 
 def test_weights_and_shares_must_make_sense(task):

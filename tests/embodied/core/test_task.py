@@ -1,6 +1,7 @@
 """Wrappers do what the task within does, but for what they change; terms come and go from outside."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from embodied.core.initial_states import InitialStateBuffer, InitialStates, firs
 from embodied.core.randomization import Term
 from embodied.core.task import EditedTerms, Task, TaskWrapper, TimeLimit, forwarded, has_expert
 from embodied.core.world import StateT, World
+from embodied.env.factory import make
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, UnknownNameError
 from tests.kit.toy_tasks import Speck
@@ -182,6 +184,25 @@ def test_every_task_takes_changes(suite: str) -> None:
     for name in (name for name in tasks if name.startswith(f"{suite}/")):
         kind = tasks[name].load()
         assert issubclass(kind, TaskWrapper) or inspect.signature(kind).bind(None, changes=UNCHANGED), name
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a reward without a weight": (lambda task: task.with_rewards(low=height), "reward term 'low' is"),
+    "a weight of nan": (lambda task: task.with_rewards(low=(float("nan"), height)), "reward term 'low' is"),
+    "a reward of no function": (lambda task: task.with_rewards(low=(1.0, 2.0)), "reward term 'low' is"),
+    "an observation of no function": (lambda task: task.with_observations("policy", low=3), "observed term 'low' is 3"),
+    "a variation that is none": (lambda task: task.with_variations(3), "a variation is 3"),
+    "an edit of no function": (lambda task: task.rebuilt([None]), "an edit of the scene is None"),
+    "a class of tasks": (lambda task: make("swarm/hover", wrappers=[Speck]), "wrappers contain <class"),
+}
+"""A change of a task that means nothing, and how it is refused."""
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_that_means_nothing_is_refused_in_a_line(what: str, task: Task[Any]) -> None:
+    change, said = CHANGES[what]
+    with pytest.raises(EmbodiedError, match=f"^{said}.*; expected [^\n]*$"):
+        change(task)
 
 
 def test_what_is_not_there_is_refused_and_what_is_there_is_named(task: Task[Any]) -> None:

@@ -3,12 +3,14 @@
 import dataclasses
 import re
 import typing
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, cast
 
 import pytest
 
 import embodied
+from embodied import cli
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, RunError, UnknownNameError
 from embodied.storage.configs import from_json, override, to_json
@@ -33,6 +35,40 @@ def test_a_config_with_its_defaults_is_a_valid_one(config: str) -> None:
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     if fields and all(map(_has_default, fields)):
         cast(Any, kind)()
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights."""
+
+    spin: float = 1.0
+    """Of a term."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted:
+    """Settings."""
+
+    share: float = 0.5
+    """A fraction."""
+    weights: Weights = dataclasses.field(default_factory=Weights)
+    """Of terms."""
+
+
+NAN = float("nan")
+NOT_NUMBERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "a flag": (lambda: cli.parse(Weighted, ["--share", "nan"], "x"), "share is nan"),
+    "a flag of an inner config": (lambda: cli.parse(Weighted, ["--weights.spin=NaN"], "x"), "weights.spin is nan"),
+    "an argument": (lambda: override(Weighted(), {"share": NAN}), "share=nan"),
+    "a file": (lambda: from_json(Weighted, {"weights": {"spin": NAN}}, "file"), "file.weights.spin is nan"),
+}
+
+
+@pytest.mark.parametrize("way", NOT_NUMBERS)
+def test_a_setting_that_is_no_number_is_refused_however_it_is_given(way: str) -> None:
+    give, said = NOT_NUMBERS[way]
+    with pytest.raises(EmbodiedError, match=f"^{said}; expected a number$"):
+        give()
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

@@ -1,14 +1,25 @@
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from embodied.math import transforms
 from sim2real.cameras import camera as files
+from sim2real.cameras.calibrate_hand_eye import read_poses
 from sim2real.cameras.camera import Camera, CameraError, Mount, Parent
 from tests.kit.fakes import given
 from tests.kit.rehearsal import looking_at
+
+
+@pytest.mark.parametrize("read", [files.load, read_poses], ids=lambda read: read.__name__)
+def test_a_pipe_in_a_files_place_is_refused_and_not_waited_for(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CameraError, match="pipe': it is no regular file"):
+        read(tmp_path / "pipe")
 
 
 def test_a_file_gives_back_every_bit(camera: Camera, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ SOUND = {"lower": "-1", "upper": "1", "effort": "20", "velocity": "3"}
         ({"upper": "1e308"}, 'upper: "1e308"; expected a number of at most 1e+17'),
         ({"effort": "inf"}, 'effort: "inf"; expected a number'),
         ({"lower": "low"}, 'lower: "low"; expected a number'),
+        ({"upper": ""}, 'upper: ""; expected a number'),
     ],
 )
 def test_limits_of_a_urdf(tmp_path: Path, changed: dict[str, str], expected: str) -> None:

@@ -210,3 +210,19 @@ def test_an_absolute_path_inside_the_package_is_one_of_its_own(tmp_path: Path, p
     assert find_mesh(tmp_path / "q.urdf", place.format(mesh)) == mesh
     (tmp_path / "q.xml").write_text(f"<mujoco><asset><mesh file='{mesh}'/></asset></mujoco>")
     refuse_unsound(tmp_path / "q.xml", ElementTree.parse(tmp_path / "q.xml").getroot(), tmp_path / "q.xml")
+
+
+@pytest.mark.parametrize("mark", ["package.xml", "pyproject.toml", "__init__.py"])
+def test_a_package_reaches_from_its_mark_and_no_further(tmp_path: Path, mark: str) -> None:
+    model, mesh = tmp_path / "pack" / "robots" / "one" / "q.xml", tmp_path / "pack" / "meshes" / "a.obj"
+    for file in (model, mesh):
+        file.parent.mkdir(parents=True)
+    mesh.write_text(LINE)
+    model.write_text("<mujoco><asset><mesh file='../../meshes/a.obj'/></asset></mujoco>")
+    assert find_mesh(model, "../../meshes/a.obj") is None
+    with pytest.raises(EmbodiedError, match="outside of"):
+        refuse_unsound(model, ElementTree.parse(model).getroot(), model)
+    (tmp_path / "pack" / mark).touch()
+    assert find_mesh(model, "../../meshes/a.obj") == mesh
+    refuse_unsound(model, ElementTree.parse(model).getroot(), model)
+    assert find_mesh(model, "../../../a.obj") is None

@@ -10,7 +10,7 @@ import pytest
 
 from embodied.errors import EmbodiedError
 from embodied.robot import Kind, Robot
-from tests.kit.robots import BALL, arm, joint, quadruped, walker
+from tests.kit.robots import BALL, LINK, SHAPE, arm, joint, quadruped, walker
 
 pytestmark = pytest.mark.usefixtures("any_pose")
 Load = Callable[..., Robot]
@@ -55,6 +55,50 @@ def test_where_no_link_has_a_mass_shapes_have_that_of_water(load: Load) -> None:
     assert robot.mass == pytest.approx(1000 * 0.5 * 0.3 * 0.1, rel=0.1)
 
 
+@pytest.mark.parametrize("declared", ["", ' xmlns:xacro="http://ros.org/wiki/xacro"'])
+def test_prefixes_that_nothing_declares_are_parts_of_names(load: Load, declared: str) -> None:
+    text = quadruped('<drake:group name="a"><drake:member link="body"/></drake:group>')
+    text = text.replace("<limit ", '<limit drake:acceleration="2" ').replace("<robot", f"<robot{declared}")
+    assert [part.name for part in load(text).joints] == [part.name for part in load(quadruped()).joints]
+
+
+def hand(fingers: int, joints: int, mass: float) -> str:
+    """A URDF of fingers on a palm, which two joints of a wrist carry."""
+    parts = [LINK.format(name="forearm", mass=mass, shape=""), LINK.format(name="wrist", mass=0.1, shape="")]
+    parts += [LINK.format(name="palm", mass=0.3, shape=""), joint("w1", "forearm", "wrist", at="0 0 .05")]
+    parts.append(joint("w2", "wrist", "palm", at="0 0 .02", axis="1 0 0"))
+    for finger in range(fingers):
+        above = "palm"
+        for number in range(joints):
+            name = f"f{finger}_{number}"
+            at = f"{0.02 * finger} 0 .03" if above == "palm" else "0 0 .03"
+            parts += [LINK.format(name=name, mass=0.02, shape=""), joint(f"j{name}", above, name, at=at)]
+            above = name
+        parts[-2] = LINK.format(name=above, mass=0.02, shape=SHAPE.format(at="0 0 .01", kind='<sphere radius=".008"/>'))
+    return f'<robot name="hand">{"".join(parts)}</robot>'
+
+
+@pytest.mark.parametrize(("fingers", "joints", "mass"), [(5, 4, 3.0), (4, 4, 0.3), (5, 1, 0.5)])
+def test_many_fingers_on_a_wrist_are_a_hand(load: Load, fingers: int, joints: int, mass: float) -> None:
+    assert load(hand(fingers, joints, mass)).kind is Kind.HAND
+
+
+def one_arm_and_a_head() -> str:
+    """A URDF of a head of two joints, and an arm that hangs down and ends in two fingers."""
+    limb = "".join(
+        LINK.format(name=f"a{number}", mass=0.5, shape="")
+        + joint(f"arm{number}", f"a{number - 1}" if number else "base", f"a{number}", at="0 .3 -.2")
+        for number in range(3)
+    )
+    ends = "".join(
+        LINK.format(name=f"f{side}", mass=0.1, shape=BALL) + joint(f"finger{side}", "a2", f"f{side}", at=f"0 {side} 0")
+        for side in (0.1, -0.1)
+    )
+    head = LINK.format(name="neck", mass=0.5, shape="") + joint("pan", "base", "neck", at="0 0 .4", axis="0 0 1")
+    head += LINK.format(name="head", mass=0.5, shape=BALL) + joint("tilt", "neck", "head", at="0 0 .1")
+    return f'<robot name="half">{LINK.format(name="base", mass=9, shape="")}{limb}{ends}{head}</robot>'
+
+
 def lying() -> str:
     """The quadruped with y up."""
     text = quadruped().replace("0 0 -.2", "0 -.2 0").replace('"0 1 0"', '"0 0 1"')
@@ -77,6 +121,12 @@ def lying() -> str:
         (lying(), "its legs point along -y and not down: z is to be up"),
         ("<mujoco><include file='b.xml'/></mujoco>", "includes 'b.xml', which does not exist"),
         ("\0<robot/>", "is no XML in UTF-8"),
+        (one_arm_and_a_head(), "f0.1 and f-0.1 end lowest and share arm0, arm1, arm2: fingers of an arm, or two feet"),
+        (
+            quadruped().replace("</inertial>", "</inertial><inertial><mass value='1'/></inertial>", 1),
+            "link 'body' has several <inertial>; expected one",
+        ),
+        (arm(joints=65), "65 joints lead to 'link65'; expected at most 64"),
         (
             "<mujoco><worldbody><body name='a'><joint name='x' type='slide'/><geom size='1'/><body><joint name='j'/>"
             "<geom size='1'/></body></body></worldbody><actuator><motor joint='j'/></actuator></mujoco>",

@@ -411,6 +411,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "words for lengths": (of_episodes("length", list("abcd")), "has length of type string, unlike LeRobot's"),
     "statistics": (lambda at: lying(at, ACTION, mean=[0.0, 3.0]), r"stats.json' says mean of action is 0, 3; that of"),
     "shape of them": (lambda at: lying(at, STATE, std=[1.0]), "says std of observation.state is 1; that of its frames"),
+    "words for them": (lambda at: lying(at, STATE, std={"a": 1}), r"cannot read '.*stats.json'"),
 }
 
 

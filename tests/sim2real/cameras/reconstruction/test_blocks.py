@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import mujoco
@@ -21,6 +22,7 @@ from sim2real.cameras.camera import Camera, Mount, Parent
 from sim2real.cameras.reconstruction.blocks import Block, Found, find
 from sim2real.cameras.reconstruction.colours import regions
 from sim2real.cameras.reconstruction.layout import initial_states, scene
+from tests.kit.commands import refused
 from tests.kit.rehearsal import Sensor
 from tests.kit.worlds import task_of
 
@@ -115,3 +117,9 @@ def test_the_command_writes_layout_scene_and_initial_states(taken: Taken, tmp_pa
 def test_a_block_that_is_not_described_is_one_line(text: str) -> None:
     with pytest.raises(EmbodiedError, match="expected NAME=COLOUR"):
         reconstruct.parsed(text)
+
+
+@pytest.mark.parametrize("flag", [("--table", "-inf"), ("--base", "inf", "0", "0", "0"), ("--table", "nan")])
+def test_a_place_that_is_none_is_one_line(flag: tuple[str, ...]) -> None:
+    words = ("photo.png", "--camera", "camera.json", "--blocks", "a=green", *flag)
+    assert re.search(r"must be finite$|is nan; expected a number$", refused(reconstruct.main, *words))
