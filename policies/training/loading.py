@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -125,7 +126,7 @@ def require_policy(name: str, task: str) -> None:
     """
     if own_file(name):
         return  # its file is read, and its faults reported, when it is loaded
-    if name not in NAMES and not Path(name).exists():
+    if name not in NAMES and not os.path.exists(name):  # False, too, of what no path can be
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
         raise UnknownNameError("policy", name, known)
 
@@ -213,7 +214,7 @@ def _checkpoint(name: str | Path, task: str) -> Checkpoint | None:
     """A policy's checkpoint; None for scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
     scripted = str(name) in SCRIPTS or own_file(str(name))
-    return None if scripted or path is None or not path.exists() else open_checkpoint(path)
+    return None if scripted or path is None or not os.path.exists(path) else open_checkpoint(path)
 
 
 def policy_for_env(

@@ -205,7 +205,7 @@ def seeds(rng: random.Random, box: Box) -> Attempt:
     call = (lambda: env.reset(value)) if env is kept("env") else (lambda: env.reset(seed=value))
     # Gymnasium's own errors are documented for its adapters.
     allowed = () if env is kept("env") else (gymnasium.error.Error,)
-    must = Must.EITHER if value in ([1], 2**31, 2**32 - 1) or isinstance(value, np.ndarray) else Must.REFUSE
+    must = Must.EITHER if isinstance(value, np.ndarray) or value in ([1], 2**31) else Must.REFUSE
     return Attempt(f"{type(env).__name__}.reset({value!r:.50})", call, must, allowed=allowed)
 
 

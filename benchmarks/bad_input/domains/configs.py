@@ -17,8 +17,9 @@ from benchmarks.bad_input.case import Attempt, Kinds, Must, Said, call
 from benchmarks.bad_input.domains.runs import alike
 from embodied.cli.commands import COMMANDS
 from embodied.env.registry import join_content
-from embodied.storage.configs import places, to_json
+from embodied.storage.configs import UNSAVED, places, to_json
 from policies.training import command_line
+from policies.training.settings import default_settings
 
 FLAG = re.compile(r"^  (--[\w.\-]+) ((?:INT|FLOAT|PATH|TEXT|\{[^}]*\}|\.\.\.| )+?)(?:  |$)", re.M)
 SWITCH = re.compile(r"^  (--[\w.\-]+)(?:  |$)", re.M)
@@ -169,24 +170,9 @@ def extreme_setting(rng: random.Random, box: Box) -> Attempt:
 
 def settings_document() -> dict[str, Any]:
     """The settings of a training as a file has them."""
-    return json.loads(json.dumps(_settings()))
-
-
-@functools.cache
-def _settings() -> Any:
-    from policies.training.settings import default_settings
-
-    document = to_json(default_settings(join_content()[examples.TASK]))
     known = places(default_settings(join_content()[examples.TASK]))
-    return (
-        {
-            name: to_json(place.value)
-            for name, place in known.items()
-            if name not in ("out", "resume", "json", "watch", "seeds", "config_file")
-        }
-        if document
-        else {}
-    )
+    saved = {name: to_json(place.value) for name, place in known.items() if name not in UNSAVED}
+    return json.loads(json.dumps(saved))
 
 
 def from_file(path: Path) -> Any:

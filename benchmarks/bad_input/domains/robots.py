@@ -238,7 +238,9 @@ def other_joints(rng: random.Random, box: Box) -> Attempt:
     else:
         of = {"mimic itself": joint.get("name"), "mimic nobody": "nobody"}.get(way, other.get("name"))
         mimic = ElementTree.SubElement(joint, "mimic", {"joint": str(of)})
-        if way == "mimic nan":
+        if way == "mimic nobody":
+            must = Must.EITHER  # it goes, which is said
+        elif way == "mimic nan":
             mimic.set(rng.choice(("multiplier", "offset")), rng.choice(("nan", "inf", "x", "")))
         elif way == "mimic 0":
             mimic.set("multiplier", "0")
@@ -345,10 +347,7 @@ def other_mesh(rng: random.Random, box: Box) -> Attempt:
         way = f"{name}: {data[:20]!r}"
     path.write_text(ElementTree.tostring(root, encoding="unicode"))
 
-    def names_it(robot: Robot) -> str:
-        return unsound(robot)
-
-    return Attempt(f"mesh {way}"[:120], lambda: understood(path), wrong=names_it)
+    return Attempt(f"mesh {way}"[:120], lambda: understood(path), wrong=unsound)
 
 
 def other_description(rng: random.Random, box: Box) -> Attempt:

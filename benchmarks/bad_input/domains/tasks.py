@@ -138,11 +138,8 @@ def tried(rng: random.Random, box: Box, text: str, what: str, must: Must, name: 
         (["embodied.evaluate", "--policy", "zero", "--episodes", "2", "--num-envs", "2"], ["embodied.check"])
     )
 
-    def names_file(result: Said) -> str:
-        return ""
-
     target = f"{file}:{name}" if name else file
-    return Attempt(f"{what} ({command[0]})", lambda: call(command[0], target, *command[1:]), must, names_file)
+    return Attempt(f"{what} ({command[0]})", lambda: call(command[0], target, *command[1:]), must)
 
 
 def returns(rng: random.Random, box: Box) -> Attempt:
