@@ -26,7 +26,7 @@ from sim2real.bundles import bundle
 OBSERVATION = torch.linspace(-1.0, 1.0, 16).repeat(2, 1)
 
 
-def acted(path: Path) -> torch.Tensor:
+def acted(path: Path | str) -> torch.Tensor:
     """What a policy does, on a fixed observation and then in the environment, which refuses what is not finite."""
     env = examples.env()
     action = load_policy(path, env)({"policy": OBSERVATION, "critic": OBSERVATION})
