@@ -160,6 +160,7 @@ class FaultyRobot(Robot):
         self.acting = False
         self.fault_at = FAULT
         self.sense: Callable[[Measurement], Measurement] = lambda measured: measured
+        self.truth: Callable[[Measurement], object] = lambda measured: None
         self.measure: Callable[[Measurement], Measurement] = lambda measured: measured
         self.pause: Callable[[], float] = lambda: 0.0
         self._low, self._high = policy.contract.row("lower"), policy.contract.row("upper")
@@ -175,6 +176,7 @@ class FaultyRobot(Robot):
     def read(self) -> Measurement:
         """A measurement, spoilt if there is a fault."""
         measured = self.sense(self.robot.read())
+        self.truth(measured)
         return self.measure(measured) if self.acting else measured
 
     def write(self, target: np.ndarray) -> None:
@@ -201,9 +203,11 @@ class FaultyRobot(Robot):
         policy: DeployablePolicy | None = None,
         stop: Any = str,
         soft_start: float | None = None,
+        evaluated: bool = True,
     ) -> Run:
-        """Run the policy, or another, and have the task evaluated."""
-        self.robot.prepare(command)
+        """Run the policy, or another, and have the task evaluated, which takes a second to compile."""
+        if evaluated:
+            self.robot.prepare(command)
 
         def watch(progress: Progress) -> None:
             self.acting = progress.phase is Phase.RUN and progress.seconds >= self.fault_at - 1e-6

@@ -1,14 +1,15 @@
 """Outcome of every kind of fault on three simulated robots: what latches, after what time, and what reached the motors.
 
 A fault begins while the robot moves. For each: the step that latched, seconds from the fault to the latch, targets that
-were not finite or outside the actuators' limits and reached the robot (there must be none), and falls that nothing had
-latched before. Faults that no chain can see in what it measures are in the list, too: they show what happens then.
+were not finite or outside the actuators' limits and reached the robot (there must be none), and runs in which the robot
+fell or left its workspace and nothing latched. Faults that no chain can see in what it measures are in the list, too:
+they show what happens then.
 
 An object is seen by a camera, whose noise these runs have beside that of the training. `--clean` flies without a fault
 instead and counts what latches: false alarms.
 
-python -m benchmarks.faults --runs 5 --json FILE
-python -m benchmarks.faults --clean 25 --json FILE
+python -m benchmarks.faults --tasks swarm/hover --json FILE
+python -m benchmarks.faults --tasks swarm/hover --clean 25 --json FILE
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from embodied.env.registry import join_content
 from sim2real.bundles.policies import load
 from sim2real.contract.contract import Contract, DeployablePolicy
 from sim2real.deployment.loop import Loop, LoopSettings
+from sim2real.deployment.safety import Cycle, State
 from sim2real.deployment.safety_limits import Limits, SafetyConfig
+from sim2real.deployment.safety_steps import inside, upright
 from sim2real.robots.attitude import rotate_inverse
 from sim2real.robots.base import Measurement
 from sim2real.robots.simulation.simulated import SimulatedOptions
@@ -58,7 +61,7 @@ SCENES: Mapping[str, Scene] = {
     "swarm/hover": Scene((0.0, 0.0, 2.0), 0.5, 8.0),
     "manipulation/reach": Scene((), 0.3, 4.0),
 }
-CLEAN = ("locomotion/go1-joystick-flat", "swarm/hover", "manipulation/window-open", "grasping/leap-rotate-z")
+CLEAN = ("locomotion/go1-joystick-flat", "swarm/hover", "manipulation/reach", "grasping/leap-rotate-z")
 """Tasks whose shipped policies run without a fault."""
 RESTART = 20.0  # s of a run without a fault, at most; an episode, where that is shorter
 
@@ -467,7 +470,7 @@ def summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": latched,
         "longest_seconds": max(latched.values(), default=None),
         "unsafe_targets": sum(run["unsafe"] for run in runs),
-        "unlatched_falls": sum(run["failed"] and not run["step"] for run in runs),
+        "unlatched_falls": sum(run["fell"] for run in runs),
     }
 
 
@@ -484,12 +487,22 @@ def tried(policy: DeployablePolicy, task: str, name: str, seed: int) -> dict[str
     elif name in OUTPUTS:
         acting = Spoilt(robot, OUTPUTS[name])
     stop = (lambda: "key" if robot.acting else "") if name == STOP else str
-    run = robot.deploy(np.array(scene.command), scene.fault_at + scene.seconds, acting, stop)
+    fallen: list[float] = []
+    limits = Limits.of(policy.contract, SafetyConfig())
+
+    def judge(measured: Measurement) -> None:
+        cycle = Cycle(measured.time, measured)
+        if upright(limits, State(), cycle) or inside(limits, State(), cycle):
+            fallen.append(measured.time)
+
+    robot.truth = judge
+    seconds = scene.fault_at + scene.seconds
+    run = robot.deploy(np.array(scene.command), seconds, acting, stop, evaluated=False)
     return {
         "step": run.report.step,
         "seconds": round(run.report.seconds - scene.fault_at, 3),
         "unsafe": run.outside,
-        "failed": bool(run.task.failed),
+        "fell": bool(fallen) and not run.report.step,
     }
 
 

@@ -109,6 +109,10 @@ class Source:
         kept = [file for file in files if not set(SKIPPED) & set(file.parts) and b"<mujoco" in head(file)]
         return cls(name if "==" in text else path.name, version, path, tuple(kept))
 
+    def named(self, file: Path) -> tuple[str, str, str]:
+        """Package, version and name of one of its files."""
+        return self.name, self.version, file.relative_to(self.folder).as_posix()
+
 
 def head(file: Path) -> bytes:
     """Enough of a file to see what it is; a URDF counts by its name."""
@@ -125,19 +129,42 @@ def main(arguments: list[str] | None = None) -> int:
     sources = [Source.of(text) for text in settings.sources]
     count = sum(len(source.files) for source in sources)
     os.environ["PYTHONWARNINGS"] = "ignore::RuntimeWarning"  # of a process that imports this module twice
-    entries: list[dict[str, Any]] = []
-    known: set[str] = set()
-    jobs = [(source, file) for source in sources for file in source.files]
+    entries = begun(settings.json)
+    known = {entry["alike"] for entry in entries if "task" in entry}
+    done = {(entry["package"], entry["version"], entry["file"]) for entry in entries}
+    jobs = [(source, file) for source in sources for file in source.files if (*source.named(file),) not in done]
     with cli.Line("model files", count) as line, ThreadPoolExecutor(settings.processes) as pool:
         for entry in pool.map(lambda job: read(job[0], job[1], settings.limit, known), jobs):
             entries.append(entry)
+            keep(settings.json, entry)
             line.update(len(entries), f"{entry['package']} {entry['file']}")
     result = totals(entries) | {"files": entries}
     counts = {name: str(value) for name, value in result.items() if name != "files"}
     cli.show(cli.table("model files", counts))
-    named = " ".join("=".join(text.split("=")[:3]) for text in settings.sources)  # without folders of this machine
+    named = " ".join(dict.fromkeys("=".join(text.split("=")[:3]) for text in settings.sources))  # without folders
     cli.write_result(settings.json, f"python -m benchmarks.model_files {named}", result)
+    if settings.json is not None:
+        partial(settings.json).unlink(missing_ok=True)
     return 1 if result["tracebacks"] or result["crashes"] or result["hangs"] else 0
+
+
+def partial(json_file: Path) -> Path:
+    """Outcomes of a measurement that has not ended, a line each: it goes on behind them."""
+    return json_file.with_suffix(".partial")
+
+
+def begun(json_file: Path | None) -> list[dict[str, Any]]:
+    """Outcomes that a stopped measurement left."""
+    if json_file is None or not partial(json_file).exists():
+        return []
+    return [json.loads(line) for line in partial(json_file).read_text().splitlines()]
+
+
+def keep(json_file: Path | None, entry: dict[str, Any]) -> None:
+    """Append an outcome."""
+    if json_file is not None:
+        with partial(json_file).open("a") as lines:
+            lines.write(json.dumps(entry) + "\n")
 
 
 def totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -186,8 +213,7 @@ def read(source: Source, file: Path, limit: float, known: set[str]) -> dict[str,
     if "said" in found:
         said = found["said"].replace(str(file.resolve().parent.parent), "..").removeprefix(f"{file}: ")
         found["said"] = said.replace(str(file), file.name).replace(str(source.folder), "")
-    where = {"package": source.name, "version": source.version, "file": file.relative_to(source.folder).as_posix()}
-    return where | found
+    return dict(zip(("package", "version", "file"), source.named(file), strict=True)) | found
 
 
 def follow(file: Path, known: Collection[str], sending: Connection) -> None:

@@ -84,7 +84,7 @@ def draw(path: Path, made: Excitation) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[plots]"') from None
     limits, command, seen = made.limits, made.log["command"], made.expected
     columns = min(COLUMNS, len(limits.names))
     rows = math.ceil(len(limits.names) / columns)

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import tyro
@@ -16,7 +15,7 @@ from embodied.core.initial_states import save
 from embodied.env.registry import join_content
 from embodied.errors import EmbodiedError, guard
 from embodied.math import transforms
-from embodied.storage.bounds import ALL_FINITE, Bounded
+from embodied.storage.bounds import Bounded
 from embodied.storage.files import write_atomic
 from sim2real.cameras import camera as cameras
 from sim2real.cameras.camera import CameraError, Parent
@@ -50,7 +49,7 @@ class Settings(Bounded):
     without any it is a cube whose edge is found, too. Colours: red, orange, yellow, green, cyan, blue, purple."""
     out: Path = Path("layout")
     """Path of the results, without the ending."""
-    base: Annotated[tuple[float, float, float, float], ALL_FINITE] = (0.0, 0.0, 0.0, 0.0)
+    base: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """x, y, z (m) and yaw (degrees) of the robot's base in the world; the table tasks' Panda: 0 0.12 0.175 90."""
     table: float = 0.0
     """m, height of the table's top in the world."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import tyro
 
+from embodied.cli.commands import check_needs
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
 from embodied.env.options import NoConfig
@@ -44,6 +45,7 @@ def parse(kind: type[S], arguments: Sequence[str] | None, command: str, default:
     given = dataclasses.MISSING if default is None else default
     flags = [*flags_of(kind, given), TRUST]
     _answer_help(words, program, kind, flags, given)
+    check_needs(program.removeprefix("python -m "))
     if unknown := unknown_flags(words, flags):
         raise _unknown(unknown[0], meant(unknown[0], flags), program)
     named: dict[str, Any] = {} if default is None else {"default": default}
@@ -83,6 +85,7 @@ def parse_known(kind: type[S], arguments: Sequence[str], command: str) -> tuple[
     words, program = trust.typed(arguments), f"python -m embodied.{command}"
     flags = [*flags_of(kind), TRUST]
     _answer_help(words, program, kind, flags)
+    check_needs(program.removeprefix("python -m "))
     return _parsed(kind, words, program, flags, return_unknown_args=True)
 
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from embodied.env.registry import load_target
-from embodied.errors import WORDINGS
+from embodied.errors import WORDINGS, EmbodiedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +29,15 @@ class Command:
     """Purpose, in at most `SUMMARY_WIDTH` characters."""
     arguments: tuple[str, ...] = ()
     """Words that go before those of the user."""
+    needs: tuple[str, ...] = ()
+    """Packages without which its work cannot end."""
+    extra: str = ""
+    """Extra of this package that brings them."""
 
 
 SUMMARY_WIDTH = 58  # characters: with a name before it, a line of 80
 DEMO = ("locomotion/go1-joystick-flat", "--policy", "shipped", "--browser")  # a robot that people can steer
+ONNX = ("onnx", "onnxruntime")
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "Begin": (
@@ -48,8 +53,8 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         Command("ladder", "embodied.ladder", "ratings of policies that play the sides of a game"),
         Command("bench", "embodied.bench", "how fast tasks run"),
         Command("runs", "embodied.runs", "the runs there are, and how they compare"),
-        Command("sweep", "embodied.sweep", "a search for the best flags of a training"),
-        Command("curves", "embodied.curves", "pictures of how trainings went"),
+        Command("sweep", "embodied.sweep", "a search for the best flags of a training", (), ("optuna",), "sweep"),
+        Command("curves", "embodied.curves", "pictures of how trainings went", (), ("matplotlib",), "plots"),
         Command("ship", "embodied.ship", "put a trained policy into the package"),
         Command("snapshots", "embodied.snapshots", "a teacher's moments as initial states to train from"),
     ),
@@ -72,9 +77,9 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         ),
     ),
     "To a robot and back": (
-        Command("export", "sim2real.export", "a policy as a bundle that runs on a robot"),
-        Command("bundle", "sim2real.bundles.bundle", "verify a bundle and say what it is"),
-        Command("deploy", "sim2real.deploy", "run a bundle on a robot, or on a simulated stand-in"),
+        Command("export", "sim2real.export", "a policy as a bundle that runs on a robot", (), ONNX, "sim2real"),
+        Command("bundle", "sim2real.bundles.bundle", "verify a bundle and say what it is", (), ONNX, "sim2real"),
+        Command("deploy", "sim2real.deploy", "run a bundle on a robot, or a simulated stand-in", (), ONNX, "sim2real"),
         Command("excitation", "sim2real.excitation", "motions to play on a robot whose log is to calibrate"),
         Command("preflight", "sim2real.preflight", "what is wrong with a robot's log"),
         Command("calibrate", "sim2real.calibrate", "a robot's parameters from its log"),
@@ -109,10 +114,26 @@ def call(command: Command, words: Sequence[str]) -> int:
     """
     WORDINGS.add(as_called)
     sys.argv = [f"{program()} {command.name}", *command.arguments, *words]
+    if not {"-h", "--help", "--help-all"} & set(words):
+        check_needs(command.module)  # before its module is imported, with torch and JAX
     spec = find_spec(command.module)
     package = spec is not None and spec.submodule_search_locations is not None
     module = f"{command.module}.__main__" if package else command.module
     return load_target(f"{module}:main", f"command {command.name!r}")()
+
+
+def check_needs(module: str) -> None:
+    """Check that the packages are installed that the command of a module needs.
+
+    Raises:
+        EmbodiedError: one is not; says how to install it.
+    """
+    command = _BY_MODULE.get(module)
+    for name in command.needs if command else ():
+        if find_spec(name) is None:
+            raise EmbodiedError(
+                f'python -m {module} needs the package {name}; pip install "embodied-sim[{command.extra}]"'
+            )
 
 
 def as_called(text: str) -> str:

@@ -104,7 +104,7 @@ def blank(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[sim2real]"') from None
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[plots]"') from None
     return Figure(figsize=(width, height), dpi=120, layout="constrained")
 
 

@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     cli.show(f"wrote {', '.join(map(str, files))}")
     cli.say(
         f"Check it:  python -m embodied.check {file}",
+        f"Test it:   python -m pytest {settings.folder / f'test_{settings.name}.py'}  (pip install pytest)",
         f"See it:    python -m embodied.play {file} --policy random",
         f"Train it:  python -m embodied.train {file}",
     )

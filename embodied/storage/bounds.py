@@ -38,7 +38,7 @@ NOT_NEGATIVE = Bound("0 or more", lambda value: value >= 0)
 FRACTION = Bound("between 0 and 1", lambda value: 0 <= value <= 1)
 BELOW_ONE = Bound("0 or more and less than 1", lambda value: 0 <= value < 1)
 FINITE = Bound("finite", math.isfinite)
-ALL_FINITE = Bound("finite", lambda values: all(map(math.isfinite, values)))
+OPEN_RANGE = Bound("two numbers, the smaller first; inf for no end", lambda ends: ends[0] < ends[1])
 
 
 def at_least(low: int) -> Bound:
@@ -47,7 +47,8 @@ def at_least(low: int) -> Bound:
 
 
 class Bounded:
-    """A dataclass whose fields keep to the bounds in their annotations; every float is finite.
+    """A dataclass whose fields keep to the bounds in their annotations; every float is finite, also of a tuple, but for
+    the ends of an `OPEN_RANGE`.
 
     A field that a derived class declares again keeps the bounds that it had.
     """
@@ -60,8 +61,10 @@ class Bounded:
         """
         for name, bounds in bounds_of(type(self)).items():
             value = getattr(self, name)
-            finite = (FINITE,) if isinstance(value, float) else ()
-            for bound in (*finite, *bounds):
+            numbers = [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, float)]
+            if OPEN_RANGE not in bounds and not all(map(FINITE.holds, numbers)):
+                raise BoundError(f"{name}={value} must be {FINITE.text}")
+            for bound in bounds:
                 if value is not None and not bound.holds(value):
                     raise BoundError(f"{name}={value} must be {bound.text}")
 

@@ -30,6 +30,7 @@ LOUD = 4.0  # energy as a multiple of that of the noise, from which on two views
 FAINT = 0.02  # rad or m, root mean square of a motion that is too small to be compared
 NOT_UNIT = 0.1  # by which a quaternion's length may differ from 1: more than rounding to 9 bits, less than garbage
 MISSED = 1 / 8  # of a velocity's second difference, what a trapezoid misses; 1/12 for a constant jerk
+GAP = 5  # control periods without a measurement, after which a comparison begins anew
 BRIEF = 0.25  # of the window, before which single rows are not judged; several rows together wait for all of it
 EXCHANGED = 1.25  # limbs count as exchanged where their joints follow each other's targets better by this factor
 
@@ -163,7 +164,7 @@ def advanced(
         track = tracks.get(name)
         if track is not None and now.time <= track.last.time:
             found[name] = track
-        elif track is None or now.time - track.last.time > limits.max_age:
+        elif track is None or now.time - track.last.time > GAP * limits.period:
             if (start := _begun(limits, prediction, now)) is not None:
                 found[name] = start
         elif (view := prediction.look(limits, track.last, now)) is not None:

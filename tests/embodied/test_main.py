@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+import tomllib
 from dataclasses import MISSING
 from pathlib import Path
 
@@ -17,7 +18,8 @@ import embodied.__main__ as program
 from embodied import cli
 from embodied.cli import arguments, commands
 from embodied.cli.commands import COMMANDS, GROUPS, SUMMARY_WIDTH, as_called
-from tests.kit.commands import HEAVY, interpreted, run
+from embodied.errors import EmbodiedError
+from tests.kit.commands import HEAVY, ROOT, interpreted, run
 
 ROUGH = "locomotion/g1-joystick-rough"
 LINES = 62  # of a short help: a screen that people still scroll
@@ -242,3 +244,22 @@ def test_an_unknown_flag_says_which_was_meant(words, flag):
 )
 def test_a_refused_command_line_is_one_line(words, said):
     assert said in refusal(*words)
+
+
+NEEDED = [(command, package) for command in COMMANDS.values() for package in command.needs]
+
+
+@pytest.mark.parametrize(("command", "package"), NEEDED, ids=lambda value: getattr(value, "name", value))
+def test_a_package_that_a_command_needs_is_missed_before_its_work(command, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(commands, "load_target", lambda target, what: pytest.fail("its module was imported"))
+    said = f'error: embodied {command.name} needs the package {package}; pip install "embodied-sim[{command.extra}]"'
+    assert refusal(command.name, "x") == said
+    with pytest.raises(EmbodiedError, match=f"needs the package {package}"):
+        commands.check_needs(command.module)
+
+
+def test_extras_that_errors_name_bring_what_is_missing():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for command, package in NEEDED:
+        assert any(line.startswith(package) for line in extras[command.extra]), (command.name, package)

@@ -132,7 +132,7 @@ def radio(monkeypatch):
 
 
 # The stand-in stays level while its gyro tells of 1 rad/s, which shows that degrees become radians.
-ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3, max_frozen=1.0, max_turn_error=10.0)
+ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3, max_frozen=1.0, max_turn_error=10.0, predictions=False)
 
 
 def test_log_blocks_fit_into_a_radio_packet():

@@ -67,7 +67,7 @@ def test_a_deployment_ends_limp(bus):
     step = dataclasses.replace(leg().step, sources=leg().step.sources[:1])  # no gyro
     contract: Contract = dataclasses.replace(leg(), terms=(leg().terms[0], leg().terms[2]), step=step)
     robot = LeRobot(contract, device)
-    roomy = Safety.of(contract, SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3))
+    roomy = Safety.of(contract, SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3, predictions=False))
     settings = LoopSettings(seconds=0.3, soft_start=0.2, damp=0.1)
     report = Loop(robot, Sway(contract), np.zeros(1), settings, safety=roomy).run()
     robot.close()

@@ -24,7 +24,8 @@ from sim2real.robots.udp import Udp, UdpOptions
 from sim2real.robots.udp_bridge import MOST_AT_ONCE, Bridge, BridgeOptions
 from tests.kit.fakes import FakeRobot, Sway, leg
 
-ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3)  # a machine may pause; limits have tests of their own
+# A machine may pause; limits and predictions have tests of their own.
+ROOMY = SafetyConfig(max_age=1.0, max_late=1.0, misses=1e3, predictions=False)
 
 
 class Realtime(FakeRobot):

@@ -14,6 +14,7 @@ from embodied.robot.description import NAME, Description
 from embodied.robot.tree import Limb, Tree, ancestors, lowest_point, sole
 
 FOOT_LEVEL = 0.06  # of the standing height: limbs that end no higher than this above the lowest one are legs
+FEWEST = 2  # joints of a leg
 LOW = 0.5  # of the height of the hips: a base whose frame is lower is no measure of the robot
 UNEQUAL = 1.5  # times as far from the last joint as another foot is: another part of the leg
 ELSEWHERE = 0.02  # m between two ends of an arm that are not the same
@@ -33,7 +34,7 @@ def legs_of(path: Path, tree: Tree, said: Description) -> tuple[Limb, ...]:
         return tuple(limb for limb in found if limb is not None)
     data = mujoco.MjData(model)
     place(model, data, tree.joints, neutral_pose(model, tree.joints))
-    ends = [(lowest_point(data, model, limb.bodies)[0], limb) for limb in tree.limbs if len(limb.joints) >= 2]
+    ends = [(lowest_point(data, model, limb.bodies)[0], limb) for limb in tree.limbs if len(limb.joints) >= FEWEST]
     finite = [z for z, _ in ends if np.isfinite(z)]
     if not finite:
         raise ModelError(f"{path}: no limb ends in a shape that collides; give the feet's links a <collision>")
@@ -50,7 +51,8 @@ def legs_of(path: Path, tree: Tree, said: Description) -> tuple[Limb, ...]:
 def _refuse_one_leg_twice(path: Path, model: mujoco.MjModel, legs: tuple[Limb, ...]) -> None:
     """Refuse limbs that end low and share joints: the fingers of an arm."""
     for first, second in itertools.combinations(legs, 2):
-        if shared := [model.joint(joint).name for joint in first.joints if joint in second.joints]:
+        shared = [model.joint(joint).name for joint in first.joints if joint in second.joints]
+        if shared and len(first.joints) < len(shared) + FEWEST:  # legs below a waist share its joints
             ends = " and ".join(model.body(leg.end).name for leg in (first, second))
             raise ModelError(
                 f"{path}: {ends} end lowest and share {listing(shared, 3)}: fingers of an arm, or two feet of a leg; "
@@ -106,7 +108,8 @@ def tip_of(path: Path, tree: Tree, said: Description, leaders: set[str]) -> str:
             raise UnknownNameError(f"body or site in {path} (key tip)", said.tip, names)
         return said.tip
     arm = sorted(joint for joint in tree.joints if all(joint in limb.joints for limb in tree.limbs))
-    while len(arm) > 1 and (_is_finger(model, arm[-1]) or model.joint(arm[-1]).name in leaders):
+    grips = [_is_finger(model, joint) or model.joint(joint).name in leaders for joint in arm]
+    while len(arm) > 1 and grips[len(arm) - 1] and not all(grips):  # what is a finger as a whole ends in its tip
         arm.pop()
     if not arm:
         raise ModelError(f"{path}: the arm's limbs have no joint in common; say tip in {NAME}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Annotated
 
 import jax.numpy as jnp
 from jax import Array
@@ -12,6 +13,7 @@ from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
+from embodied.storage.bounds import OPEN_RANGE
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState
 
 
@@ -35,9 +37,9 @@ class AntConfig(ClassicConfig):
 
     terminate_when_unhealthy: bool = True
     """Whether an unhealthy state ends the episode."""
-    healthy_z_range: tuple[float, float] = (0.2, 1.0)
+    healthy_z_range: Annotated[tuple[float, float], OPEN_RANGE] = (0.2, 1.0)
     """m, bounds of the torso's height while healthy, themselves included."""
-    contact_force_range: tuple[float, float] = (-1.0, 1.0)
+    contact_force_range: Annotated[tuple[float, float], OPEN_RANGE] = (-1.0, 1.0)
     """N and N m, where contact forces are clipped before anyone sees them."""
     include_cfrc_ext_in_observation: bool = True
     """Whether the policy sees the contact forces. Without them, and with a contact weight of 0, physics is faster."""

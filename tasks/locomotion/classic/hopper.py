@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Annotated
 
 import jax.numpy as jnp
 from jax import Array
@@ -12,6 +13,7 @@ from jax import Array
 from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
+from embodied.storage.bounds import OPEN_RANGE
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within
 
 LARGEST_OBSERVED_SPEED = 10.0  # m/s and rad/s, where observed velocities are clipped
@@ -39,11 +41,11 @@ class HopperConfig(ClassicConfig):
     """Half-width of the noise on positions (m, rad) and velocities at the start."""
     terminate_when_unhealthy: bool = True
     """Whether an unhealthy state ends the episode."""
-    healthy_state_range: tuple[float, float] = (-100.0, 100.0)
+    healthy_state_range: Annotated[tuple[float, float], OPEN_RANGE] = (-100.0, 100.0)
     """Bounds of every angle and velocity but x and z while healthy, m, rad, m/s, rad/s."""
-    healthy_z_range: tuple[float, float] = (0.7, math.inf)
+    healthy_z_range: Annotated[tuple[float, float], OPEN_RANGE] = (0.7, math.inf)
     """m, bounds of the torso's height while healthy."""
-    healthy_angle_range: tuple[float, float] = (-0.2, 0.2)
+    healthy_angle_range: Annotated[tuple[float, float], OPEN_RANGE] = (-0.2, 0.2)
     """rad, bounds of the torso's pitch while healthy."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""

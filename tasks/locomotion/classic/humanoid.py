@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Annotated
 
 import jax.numpy as jnp
 import mujoco
@@ -15,6 +16,7 @@ from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
 from embodied.math.rewards import squared_norm
+from embodied.storage.bounds import OPEN_RANGE
 from tasks.locomotion.classic.base import Classic, ClassicConfig, Floor, TaskState, within
 
 ROOT_DOFS = 6  # of the free joint, on which no motor acts
@@ -43,9 +45,9 @@ class HumanoidConfig(ClassicConfig):
     """Half-width of the noise on positions (m, rad) and velocities at the start."""
     terminate_when_unhealthy: bool = True
     """Whether an unhealthy state ends the episode."""
-    healthy_z_range: tuple[float, float] = (1.0, 2.0)
+    healthy_z_range: Annotated[tuple[float, float], OPEN_RANGE] = (1.0, 2.0)
     """m, bounds of the torso's height while healthy."""
-    contact_cost_range: tuple[float, float] = (-math.inf, 10.0)
+    contact_cost_range: Annotated[tuple[float, float], OPEN_RANGE] = (-math.inf, 10.0)
     """Bounds of the weighted contact cost."""
     include_cinert_in_observation: bool = True
     """Whether the policy sees each body's mass and inertia about the common mass centre."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
 
 from jax import Array
 
 from embodied.core.facets import Language
 from embodied.core.hooks import Observation
 from embodied.core.world import World
+from embodied.storage.bounds import OPEN_RANGE
 from tasks.locomotion.classic.base import ClassicConfig, Floor, TaskState, within
 from tasks.locomotion.classic.hopper import Hopper, Weights
 
@@ -23,9 +25,9 @@ class Walker2dConfig(ClassicConfig):
     """Half-width of the noise on positions (m, rad) and velocities at the start."""
     terminate_when_unhealthy: bool = True
     """Whether an unhealthy state ends the episode."""
-    healthy_z_range: tuple[float, float] = (0.8, 2.0)
+    healthy_z_range: Annotated[tuple[float, float], OPEN_RANGE] = (0.8, 2.0)
     """m, bounds of the torso's height while healthy."""
-    healthy_angle_range: tuple[float, float] = (-1.0, 1.0)
+    healthy_angle_range: Annotated[tuple[float, float], OPEN_RANGE] = (-1.0, 1.0)
     """rad, bounds of the torso's pitch while healthy."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Weights of the reward terms."""

@@ -16,7 +16,7 @@ from embodied.errors import EmbodiedError
 from embodied.robot import Description, Kind, Robot, picture, standard_model
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
-from tests.kit.robots import LINK, MESH, arm, fingers, joint, multirotor, quadruped, six_axes
+from tests.kit.robots import LINK, MESH, arm, biped, fingers, joint, multirotor, quadruped, six_axes
 
 pytestmark = pytest.mark.timeout(120)
 Load = Callable[..., Robot]
@@ -68,6 +68,21 @@ def test_an_arm_reaches_with_what_carries_its_fingers(load: Load) -> None:
     robot = load(arm(fingers))
     assert (robot.kind, robot.free, robot.tip) == (Kind.ARM, False, "link4")
     assert [part.slides for part in robot.joints] == [False] * 4 + [True] * 2
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_legs_below_a_waist_share_its_joints(load: Load) -> None:
+    hung = biped().replace(
+        '<parent link="pelvis"/><child link="torso"/>', '<parent link="torso"/><child link="pelvis"/>'
+    )
+    robot = load(hung)
+    assert (robot.trunk, sorted(robot.feet)) == ("torso", ["left_foot", "right_foot"])
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_a_single_finger_ends_in_its_tip(load: Load) -> None:
+    text = arm().replace('name="j', 'name="finger_j').replace('joint="j', 'joint="finger_j')
+    assert load(text).tip == "link4"
 
 
 PADS = "".join(

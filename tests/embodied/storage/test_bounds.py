@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from embodied.cli.flags import flags_of
-from embodied.storage.bounds import ALL_FINITE, BELOW_ONE, FRACTION, NOT_NEGATIVE, POSITIVE, Bounded, at_least
+from embodied.storage.bounds import BELOW_ONE, FRACTION, NOT_NEGATIVE, OPEN_RANGE, POSITIVE, Bounded, at_least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Settings(Bounded):
     rest: Annotated[float, BELOW_ONE] = 0.0
     weight: Annotated[float, NOT_NEGATIVE] = 0.0
     free: float = -1.0
-    pair: Annotated[tuple[float, float], ALL_FINITE] = (0.0, 1.0)
+    pair: tuple[float, float] = (0.0, 1.0)
+    open: Annotated[tuple[float, float], OPEN_RANGE] = (0.0, math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Derived(Settings):
         ("weight", -0.5, "weight=-0.5 must be 0 or more"),
         ("weight", math.inf, "weight=inf must be finite"),
         ("free", math.nan, "free=nan must be finite"),
+        ("open", (0.0, math.nan), r"open=\(0.0, nan\) must be two numbers, the smaller first; inf for no end"),
+        ("open", (1.0, -math.inf), r"open=\(1.0, -inf\) must be two numbers, the smaller first; inf for no end"),
         ("pair", (0.0, math.inf), r"pair=\(0.0, inf\) must be finite"),
     ],
 )
