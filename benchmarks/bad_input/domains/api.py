@@ -53,7 +53,8 @@ def make_arguments(rng: random.Random, box: Box) -> Attempt:
     )
     valid = {"config": ({},), "wrappers": ([], (), {}), "device": ()}.get(name, ())
     must = Must.REFUSE if certain and plain and value not in valid else Must.EITHER
-    act = lambda: embodied.make(value, 2) if name == "name" else made(**{name: value})  # noqa: E731
+    given: dict[str, Any] = {"num_envs": 2, "name": examples.TASK} | {name: value}
+    act = lambda: embodied.make(**given)  # noqa: E731
     return Attempt(f"make({name}={value!r:.60})", act, must, fits)
 
 

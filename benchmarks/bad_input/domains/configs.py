@@ -46,7 +46,7 @@ CHEAP: Mapping[str, tuple[str, ...]] = {
 }
 """Commands that end soon, in words that are valid."""
 WRONG: Mapping[str, tuple[str, ...]] = {
-    "INT": ("x", "1.5", "", "1e3", "0x10", "nan", "1,000", "--", "None", "1 2", "١x", "9" * 5000, "½"),
+    "INT": ("x", "1.5", "", "1e3", "0x10", "nan", "1,000", "--", "1 2", "١x", "9" * 5000, "½"),
     "FLOAT": ("x", "", "1,5", "--", "1 2", "0x1g", "one", "1e", "$HOME"),
     "{": ("nonsense", "", "NONE!", "0.5"),
 }
