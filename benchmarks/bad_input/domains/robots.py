@@ -47,7 +47,8 @@ def unsound(robot: Any) -> str:
             return f"joint {joint.name}: range {joint.low} to {joint.high}"
         if not (joint.servo.effort > 0 and joint.servo.kp > 0 and joint.speed > 0):
             return f"joint {joint.name}: effort {joint.servo.effort}, kp {joint.servo.kp}, speed {joint.speed}"
-        if not joint.low - 1e-6 <= joint.home <= joint.high + 1e-6:
+        said = any(joint.name in line for line in robot.warnings)
+        if not joint.low - 1e-6 <= joint.home <= joint.high + 1e-6 and not said:
             return f"joint {joint.name}: home {joint.home} out of {joint.low} to {joint.high}"
     if not (np.isfinite(robot.home).all() and math.isfinite(robot.mass) and robot.mass > 0):
         return f"home {robot.home}, mass {robot.mass}"

@@ -158,7 +158,7 @@ def returns_nearly(rng: random.Random, box: Box) -> Attempt:
     text = text.replace(", S)", ", State(jnp.zeros((), jnp.int32)))").replace(
         ", S,", ", State(jnp.zeros((), jnp.int32)),"
     )
-    mild = ("State(1.5)", "{'upright': 1.0", "Outcome(success=1.5", "[('upright'")
+    mild = ("State(1.5)", "Control(), State(0.5)", "{'upright': 1.0", "Outcome(success=1.5", "[('upright'")
     return tried(rng, box, text, f"{hook} returns {result}", Must.EITHER if result.startswith(mild) else Must.REFUSE)
 
 
