@@ -243,6 +243,8 @@ def policy_for_env(
         policy.require_fit(env, what)
         return policy
     identities, code = checkpoint.meta.get("identities", []), None
+    if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
+        raise EmbodiedError(f"{what} notes the identities {str(identities)[:60]}; expected a list of tasks")
     if by_words:
         suite = join_content().suites[checkpoint.meta["task"]]
         code = spoken(_said(suite, env, instruction, wrong=wrong_instruction, held_out=held_out_instruction))
@@ -292,6 +294,8 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
     try:
         if not isinstance(meta.get("group", ""), str):
             raise TypeError(f"its observation group is {str(meta['group'])[:60]}; expected a name")
+        if wrong := [n for n, one in tensors.items() if one.is_floating_point() and not one.float().isfinite().all()]:
+            raise ValueError(f"{wrong[0]} holds numbers that are not finite")
         return rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)

@@ -199,7 +199,7 @@ def own_policy(rng: random.Random, box: Box) -> Attempt:
     text = f"import numpy as np\nimport torch\n\ndef policy(obs):\n    return {body}\n"
     (box.work / f"{name}.py").write_text(text)
     words = (examples.TASK, "--policy", f"{name}.py:policy", "--episodes", "2", "--num-envs", "2")
-    valid = body.endswith("1e30")
+    valid = body.endswith("1e30") or body == "np.zeros((2, 4))"
     return Attempt(f"returns {body}", lambda: call("embodied.evaluate", *words), Must.EITHER if valid else Must.REFUSE)
 
 
