@@ -136,7 +136,15 @@ def listing(names: Iterable[object], limit: int = LISTED) -> str:
 
 def reason(error: BaseException) -> str:
     """Reason why an operation failed, without the file names and numbers that an `OSError` repeats."""
-    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    return (isinstance(error, OSError) and error.strerror) or text_of(error) or type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """An error's text; empty where the user's own class of errors cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
@@ -162,9 +170,9 @@ def own_traceback(error: BaseException) -> tuple[str, str] | None:
     """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
     if not (frames := own_frames(error)):
         return None
-    said = (str(error).strip().splitlines() or [""])[0]
+    said = (text_of(error).strip().splitlines() or [""])[0]
     where, kind = place_in(frames[-1]), type(error).__name__
-    text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {error}\n"])
+    text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {text_of(error)}\n"])
     return text, f"{where}: {kind}: {said[:MESSAGE_SHOWN]}"
 
 

@@ -291,6 +291,13 @@ def check_declared(kind: type[TaskHooks[Any]]) -> None:
         if not isinstance(value, types) and not hasattr(type(value), "__get__"):
             expected = " or ".join(one.__name__ for one in types if one is not type(None))
             raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.{name} is {shown(value)}; expected a {expected}")
+    try:
+        kind.config_type()
+    except TypeError as error:
+        raise EmbodiedError(
+            f"{place_of(kind)}{kind.__name__}.config_type cannot be made without arguments ({error}); expected a "
+            "dataclass whose fields have defaults"
+        ) from None
 
 
 def shown(value: Any) -> str:

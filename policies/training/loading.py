@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -125,7 +126,7 @@ def require_policy(name: str, task: str) -> None:
     """
     if own_file(name):
         return  # its file is read, and its faults reported, when it is loaded
-    if name not in NAMES and not Path(name).exists():
+    if name not in NAMES and not os.path.exists(name):  # False, too, of what no path can be
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
         raise UnknownNameError("policy", name, known)
 
@@ -235,7 +236,7 @@ def _checkpoint(name: str | Path, task: str) -> Checkpoint | None:
     """A policy's checkpoint; None for scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
     scripted = str(name) in SCRIPTS or own_file(str(name))
-    return None if scripted or path is None or not path.exists() else open_checkpoint(path)
+    return None if scripted or path is None or not os.path.exists(path) else open_checkpoint(path)
 
 
 def policy_for_env(
@@ -264,6 +265,8 @@ def policy_for_env(
         policy.require_fit(env, what)
         return policy
     identities, code = checkpoint.meta.get("identities", []), None
+    if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
+        raise EmbodiedError(f"{what} notes the identities {str(identities)[:60]}; expected a list of tasks")
     if by_words:
         suite = join_content().suites.get(checkpoint.meta.get("task", ""))
         if suite is None:
@@ -315,6 +318,8 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
     try:
         if not isinstance(meta.get("group", ""), str):
             raise TypeError(f"its observation group is {str(meta['group'])[:60]}; expected a name")
+        if wrong := [n for n, one in tensors.items() if one.is_floating_point() and not one.float().isfinite().all()]:
+            raise ValueError(f"{wrong[0]} holds numbers that are not finite")
         return rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)

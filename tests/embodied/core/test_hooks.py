@@ -29,7 +29,9 @@ NOTHING = ("return None", "return 'words'", "return [[1], [2, 3]]", "return (1 f
 """Bodies whose result is no hook's."""
 RAISED = (
     "raise ValueError('mine')", "raise SystemExit(0)", "raise GeneratorExit", "raise BaseException('mine')",
-    "raise BrokenPipeError", "raise KeyboardInterrupt('mine')", "raise __import__('embodied').EmbodiedError('mine')",
+    "raise BrokenPipeError", "raise KeyboardInterrupt('mine')",
+    "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})",
+    "raise __import__('embodied').EmbodiedError('mine')",
 )  # fmt: skip
 WRONG = {
     "reset": [
@@ -111,6 +113,7 @@ def test_a_hook_is_named_with_its_line(hook: str, body: str, said: str, tmp_path
         ("language = 'words'", "Bad.language is 'words'; expected a Language"),
         ("team = 3", "Bad.team is 3; expected a Team"),
         ("config_type = None", "Bad.config_type is None; expected a type"),
+        ("config_type = State", "Bad.config_type cannot be made without arguments"),
     ],
 )
 def test_what_a_class_declares_is_named_too(body: str, said: str, tmp_path: Path) -> None:

@@ -69,6 +69,22 @@ def test_a_policy_of_another_size_is_refused_with_both_sizes(env: Env, tmp_path:
         load_policy(path, env)
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_policy_whose_tensors_are_not_finite_is_refused(env: Env, tmp_path: Path, number: float) -> None:
+    tensors, meta = contents(vector_sizes(env.observation_spec)["policy"], 4)
+    path = checkpoints.save(tmp_path, 1, {name: torch.full_like(one, number) for name, one in tensors.items()}, meta)
+    with pytest.raises(EmbodiedError, match=r"holds numbers that are not finite$"):
+        load_policy(path, env)
+
+
+@pytest.mark.parametrize("identities", [-3, "swarm/hover", [1], {"a": 1}, None])
+def test_identities_that_are_no_tasks_are_refused(env: Env, tmp_path: Path, identities: Any) -> None:
+    tensors, meta = contents(vector_sizes(env.observation_spec)["policy"], 4)
+    path = checkpoints.save(tmp_path, 1, tensors, meta | {"identities": identities})
+    with pytest.raises(EmbodiedError, match=r"expected a list of tasks$"):
+        load_policy(path, env)
+
+
 def test_the_terms_that_a_policy_was_trained_on_and_that_are_others_here_are_named(env: Env, tmp_path: Path) -> None:
     """Also those of a task that was not left at its defaults, and in both directions."""
     trained = embodied.make("swarm/trajectory", device="cpu", agents=2, neighbours=1).observation_terms["policy"]
