@@ -8,15 +8,17 @@ they show what happens then.
 An object is seen by a camera, whose noise these runs have beside that of the training. `--clean` flies without a fault
 instead and counts what latches: false alarms.
 
-python -m benchmarks.faults --tasks swarm/hover --json FILE
-python -m benchmarks.faults --tasks swarm/hover --clean 25 --json FILE
+python -m benchmarks.faults --workers 2 --json FILE
+python -m benchmarks.faults --workers 2 --clean 25 --json FILE
 """
 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import dataclasses
-import time
+import functools
+import multiprocessing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,7 @@ SCENES: Mapping[str, Scene] = {
 }
 CLEAN = ("locomotion/go1-joystick-flat", "swarm/hover", "manipulation/reach", "grasping/leap-rotate-z")
 """Tasks whose shipped policies run without a fault."""
+PARTS = 10  # of the minutes without a fault, each with seeds of its own
 RESTART = 20.0  # s of a run without a fault, at most; an episode, where that is shorter
 
 
@@ -78,6 +81,8 @@ class Settings:
     """Of each fault, with seeds from 0."""
     clean: float = 0.0
     """minutes of each task without a fault, instead of faults."""
+    workers: int = 1
+    """Processes that measure at the same time."""
     json: Path | None = None
     """File for the results."""
 
@@ -419,34 +424,40 @@ STOP = "operator's stop"
 
 
 def main(settings: Settings) -> None:
-    """Measure and print a line for each fault, or for each task without one."""
+    """Measure and print a line for each fault, or for each part of the runs without one."""
     command = cli.command_line("benchmarks.faults")
-    if settings.clean:
-        rows = {task: alarms(task, settings.clean) for task in settings.tasks or CLEAN}
-        total = {name: sum(row[name] for row in rows.values()) for name in ("minutes", "alarms", "restarts")}
-        cli.write_result(settings.json, command, {**total, "results": rows})
-        return
     every = (*FAULTS, *OUTPUTS, STOP)
     chosen = [name for name in every if not settings.only or any(word in name for word in settings.only)]
-    rows = {}
-    for task in settings.tasks or tuple(SCENES):
-        policy = load(task)
-        for name in chosen:
-            if runs := [run for seed in range(settings.runs) if (run := tried(policy, task, name, seed))]:
-                row = rows[f"{task}, {name}"] = summed(runs)
-                cli.show(f"{task}, {name}: {row}")
-    cli.write_result(
-        settings.json,
-        command,
-        {
-            "kinds": len(chosen),
-            "runs": settings.runs,
-            "unsafe_targets": sum(row["unsafe_targets"] for row in rows.values()),
-            "unlatched_falls": sum(row["unlatched_falls"] for row in rows.values()),
-            "longest_seconds": longest(rows),
-            "results": rows,
-        },
-    )
+    jobs = [(task, name, settings.runs) for task in settings.tasks or SCENES for name in chosen]
+    if settings.clean:
+        jobs = [(task, part, settings.clean / PARTS) for task in settings.tasks or CLEAN for part in range(PARTS)]
+    context = multiprocessing.get_context("forkserver")
+    with concurrent.futures.ProcessPoolExecutor(settings.workers, context) as pool:
+        found: dict[str, Any] = {}
+        measured = pool.map(alarms if settings.clean else outcome, *zip(*jobs, strict=True))
+        for (task, what, _), row in zip(jobs, measured, strict=True):
+            if row is not None:
+                found[f"{task}, {what}"] = row
+                cli.show(f"{task}, {what}: {row}")
+    if settings.clean:
+        summary = {name: sum(row[name] for row in found.values()) for name in ("minutes", "alarms", "restarts")}
+    else:
+        sums = {name: sum(row[name] for row in found.values()) for name in ("unsafe_targets", "unlatched_falls")}
+        kinds = len({name.partition(", ")[2] for name in found})
+        summary = {"kinds": kinds, "runs": settings.runs, **sums, "longest_seconds": longest(found)}
+    cli.write_result(settings.json, command, {**summary, "results": found})
+
+
+@functools.cache
+def policy_of(task: str) -> DeployablePolicy:
+    """The policy shipped for a task, loaded once a worker."""
+    return load(task)
+
+
+def outcome(task: str, name: str, runs: int) -> dict[str, Any] | None:
+    """All runs of a fault; None where the robot lacks what it spoils."""
+    tries = [tried(policy_of(task), task, name, seed) for seed in range(runs)]
+    return None if None in tries else summed([run for run in tries if run])
 
 
 def longest(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -540,20 +551,17 @@ def seen_by_camera(contract: Contract, seed: int) -> Callable[[Measurement], Mea
     return see
 
 
-def alarms(task: str, minutes: float) -> dict[str, Any]:
+def alarms(task: str, part: int, minutes: float) -> dict[str, Any]:
     """Runs without a fault, each with another seed and command, until they make so many minutes."""
-    policy, begin = load(task), time.perf_counter()
-    seconds, restarts, reasons = 0.0, 0, list[str]()
+    policy, seconds, seed, reasons = policy_of(task), 0.0, 1000 * part, list[str]()
     episode = min(RESTART, join_content()[task].load()().timing.episode_seconds)
     while seconds < 60 * minutes:
-        robot = FaultyRobot(policy, "mujoco", SimulatedOptions(realtime=False, seed=restarts))
-        robot.sense = seen_by_camera(policy.contract, restarts)
-        report = Loop(robot, policy, commanded(policy, restarts), LoopSettings(seconds=episode, damp=0.1)).run()
-        seconds, restarts = seconds + report.seconds, restarts + 1
-        reasons += [f"seed {restarts - 1}, {report.step}: {report.reason}"] if report.reason else []
-    row = {"minutes": seconds / 60, "restarts": restarts, "alarms": len(reasons), "reasons": reasons}
-    cli.show(f"{task}: {row}, {time.perf_counter() - begin:.0f} s")
-    return row
+        robot = FaultyRobot(policy, "mujoco", SimulatedOptions(realtime=False, seed=seed))
+        robot.sense = seen_by_camera(policy.contract, seed)
+        report = Loop(robot, policy, commanded(policy, seed), LoopSettings(seconds=episode, damp=0.1)).run()
+        seconds, seed = seconds + report.seconds, seed + 1
+        reasons += [f"seed {seed - 1}, {report.step}: {report.reason}"] if report.reason else []
+    return {"minutes": seconds / 60, "restarts": seed - 1000 * part, "alarms": len(reasons), "reasons": reasons}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import contextlib
 import difflib
 import errno
 import functools
+import io
 import operator
 import os
 import select
@@ -225,6 +226,13 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
             _exit(EXIT_ERROR, f"error: {reason(error)}{where}; free some space, then run the same command again")
         except BaseException as error:  # also a sys.exit() of the user's file
             _exit_for_own(error)
+            if isinstance(error, UnicodeEncodeError):
+                _exit(
+                    EXIT_ERROR, f"error: {ascii(error.object)[:PATH_SHOWN]} is no text in this locale; set PYTHONUTF8=1"
+                )
+            if _memory_full(error):
+                said = str(error).strip().splitlines() or [type(error).__name__]
+                _exit(EXIT_ERROR, f"error: not enough memory: {said[0][:MESSAGE_SHOWN]}; ask for less at once")
             raise
         finally:
             threading.excepthook = default_hook
@@ -240,11 +248,21 @@ def _open_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the locale cannot print is no failure
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def _disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _memory_full(error: BaseException) -> bool:
+    """Whether numpy, torch or JAX could not have as much memory as was asked for."""
+    texts = ("can't allocate memory", "out of memory", "RESOURCE_EXHAUSTED")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
+    )
 
 
 def _exit_for_own(error: BaseException) -> None:

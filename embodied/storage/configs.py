@@ -265,6 +265,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
             raise RunError(f"{where} is {value!r}; expected {_values(arguments)}")
         kinds = [arguments[0]] * len(value) if repeated else arguments
         return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise RunError(f"{where} is {value!r}; expected names and values")
+        return value
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Path):

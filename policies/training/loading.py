@@ -42,7 +42,7 @@ from embodied.env.wrappers.trials import TrialEnv, by_trials
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
-from embodied.storage.configs import places
+from embodied.storage.configs import fitting, places
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.task_names import OwnFile, own_file
@@ -148,9 +148,31 @@ def open_checkpoint(path: Path) -> Checkpoint:
         EmbodiedError: there is neither, or it is damaged.
     """
     path = path.parent if path.is_file() and path.name in (checkpoints.STATE, checkpoints.TENSORS) else path
-    if (path / checkpoints.STATE).exists():
-        return checkpoints.load(path)
-    return Run.open(path).load()
+    checkpoint = checkpoints.load(path) if (path / checkpoints.STATE).exists() else Run.open(path).load()
+    _check_meta(checkpoint)
+    return checkpoint
+
+
+NOTED: Mapping[str, Any] = {"task": str, "task_encoding": str, "identities": tuple[str, ...]}
+"""Keys of the meta beside `needs` and `policy` that are read -> their types."""
+
+
+def _check_meta(checkpoint: Checkpoint) -> None:
+    """Check the types of what a checkpoint notes.
+
+    Raises:
+        EmbodiedError: one is another; names the checkpoint and the key.
+    """
+    meta, what = checkpoint.meta, f"checkpoint '{checkpoint.path}': its"
+    for name, kind in NOTED.items():
+        if name in meta:
+            fitting(kind, meta[name], f"{what} {name}")
+    needs, described = meta.get("needs", {}), meta.get("policy")
+    if not isinstance(needs, Mapping):
+        raise EmbodiedError(f"{what} needs={needs!r:.60}; expected options with their values")
+    if isinstance(described, Mapping) and described.get("cameras"):
+        fitting(tuple[str, ...], described["cameras"], f"{what} cameras")
+        fitting(int | tuple[int, int], described.get("resolution", "none"), f"{what} resolution")
 
 
 def with_needs(options: O, name: str | Path) -> O:
@@ -246,7 +268,9 @@ def policy_for_env(
     if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
         raise EmbodiedError(f"{what} notes the identities {str(identities)[:60]}; expected a list of tasks")
     if by_words:
-        suite = join_content().suites[checkpoint.meta["task"]]
+        suite = join_content().suites.get(checkpoint.meta.get("task", ""))
+        if suite is None:
+            raise EmbodiedError(f"{what} is told its task in words, but was trained on no suite of this version")
         code = spoken(_said(suite, env, instruction, wrong=wrong_instruction, held_out=held_out_instruction))
     elif env.name in identities:
         code = one_hot(identities.index(env.name), len(identities))
