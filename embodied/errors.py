@@ -182,6 +182,10 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(main)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         _open_streams()
+        try:
+            os.getcwd()  # without one, torch's libraries end the process
+        except OSError:
+            _exit(EXIT_ERROR, "error: the working folder does not exist any more; change to another one")
         lost: list[BaseException] = []
         default_hook = threading.excepthook
 

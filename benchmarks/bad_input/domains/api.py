@@ -285,7 +285,7 @@ def changes(rng: random.Random, box: Box) -> Attempt:
         "model edit that breaks": lambda: task.rebuilt([lambda spec: spec.worldbody.add_geom(size=[-1, 0, 0])]).model,
     }  # fmt: skip
     way = rng.choice(sorted(ways))
-    own = (ZeroDivisionError,) if "raises" in way else ()
+    own = {"model edit that raises": (ZeroDivisionError,), "takes two": (TypeError,)}.get(way, ())  # of their code
     return Attempt(way, ways[way], Must.REFUSE if way != "text for a list" else Must.EITHER, allowed=own)
 
 
