@@ -308,7 +308,7 @@ def words(entry: dict[str, Any]) -> str:
     notes = [f"fixed: {len(entry['mended'])}"] if entry["mended"] else []
     notes += [f"warnings: {len(entry['warnings'])}"] if entry["warnings"] else []
     text = ", ".join(parts) + (f" ({', '.join(notes)})" if notes else "")
-    return f"{text}; `{entry['task']}` refuses it: {said}" if said else text
+    return f"{text}; tasks refuse it: {said}" if said else text
 
 
 if __name__ == "__main__":

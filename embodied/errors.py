@@ -8,6 +8,7 @@ import contextlib
 import difflib
 import errno
 import functools
+import io
 import operator
 import os
 import select
@@ -135,7 +136,15 @@ def listing(names: Iterable[object], limit: int = LISTED) -> str:
 
 def reason(error: BaseException) -> str:
     """Reason why an operation failed, without the file names and numbers that an `OSError` repeats."""
-    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    return (isinstance(error, OSError) and error.strerror) or text_of(error) or type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """An error's text; empty where the user's own class of errors cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
@@ -161,9 +170,9 @@ def own_traceback(error: BaseException) -> tuple[str, str] | None:
     """A traceback of the lines in the user's own files alone, and one line with the place; None: it has none."""
     if not (frames := own_frames(error)):
         return None
-    said = (str(error).strip().splitlines() or [""])[0]
+    said = (text_of(error).strip().splitlines() or [""])[0]
     where, kind = place_in(frames[-1]), type(error).__name__
-    text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {error}\n"])
+    text = "".join(["In your own file:\n", *traceback.format_list(frames), f"{kind}: {text_of(error)}\n"])
     return text, f"{where}: {kind}: {said[:MESSAGE_SHOWN]}"
 
 
@@ -173,6 +182,10 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(main)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         _open_streams()
+        try:
+            os.getcwd()  # without one, torch's libraries end the process
+        except OSError:
+            _exit(EXIT_ERROR, "error: the working folder does not exist any more; change to another one")
         lost: list[BaseException] = []
         default_hook = threading.excepthook
 
@@ -213,6 +226,13 @@ def guard(main: Callable[P, R]) -> Callable[P, R]:
             _exit(EXIT_ERROR, f"error: {reason(error)}{where}; free some space, then run the same command again")
         except BaseException as error:  # also a sys.exit() of the user's file
             _exit_for_own(error)
+            if isinstance(error, UnicodeEncodeError):
+                _exit(
+                    EXIT_ERROR, f"error: {ascii(error.object)[:PATH_SHOWN]} is no text in this locale; set PYTHONUTF8=1"
+                )
+            if _memory_full(error):
+                said = str(error).strip().splitlines() or [type(error).__name__]
+                _exit(EXIT_ERROR, f"error: not enough memory: {said[0][:MESSAGE_SHOWN]}; ask for less at once")
             raise
         finally:
             threading.excepthook = default_hook
@@ -228,11 +248,21 @@ def _open_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the locale cannot print is no failure
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def _disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _memory_full(error: BaseException) -> bool:
+    """Whether numpy, torch or JAX could not have as much memory as was asked for."""
+    texts = ("can't allocate memory", "out of memory", "RESOURCE_EXHAUSTED")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
+    )
 
 
 def _exit_for_own(error: BaseException) -> None:

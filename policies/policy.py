@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 
 from embodied.env.vec_env import POLICY, PolicyFunction
 from embodied.errors import EmbodiedError
+from embodied.storage.metrics import is_number
 from policies.networks.build import STRUCTURED_ACTORS, make_actor
 from policies.networks.mlp import Activation, Architecture, GaussianActor, NetworkConfig
 from policies.networks.normalizer import Normalizer
@@ -235,6 +236,8 @@ class Policy:
             own=meta.get("own", NetworkConfig.own),
             memory=meta.get("memory", NetworkConfig.memory),
         )
+        if not is_number(meta["clip"]) or not meta["clip"] > 0:
+            raise ValueError(f"its clip is {meta['clip']!r}; expected a positive number")
         size, actions = meta["observation_size"], meta["action_size"]
         actor: GaussianActor | SquashedActor | StructuredActor
         if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:

@@ -193,7 +193,7 @@ def find_algorithm(name: str) -> AlgorithmEntry:
     Raises:
         UnknownNameError: there is none; lists them.
     """
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise UnknownNameError("algorithm", name, ALGORITHMS)
     return ALGORITHMS[name]
 

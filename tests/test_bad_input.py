@@ -20,9 +20,15 @@ from benchmarks.bad_input import examples, mutate, workers
 from benchmarks.bad_input.box import Box
 from benchmarks.bad_input.case import FAULTS, Attempt, Case, Make, Must, Row, Said, Verdict, judged
 from benchmarks.bad_input.domains import DOMAINS
+from embodied.core.task_file import import_file
 from embodied.errors import EmbodiedError
+from embodied.robot import Robot
+from embodied.storage import checkpoints
+from embodied.storage.datasets.reader import open_dataset
 from embodied.storage.files import read_file, require_regular
 from embodied.storage.metrics import Metrics
+from embodied.storage.runs import Run
+from policies.training.loading import require_policy
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -216,3 +222,20 @@ def test_a_path_that_cannot_exist_is_said_in_one_line(capsys: pytest.CaptureFixt
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith("error: File name too long: xxx")
     assert len(line) < 120
+
+
+TOO_LONG = "x" * 5000
+CALLS: dict[str, Callable[[], Any]] = {
+    "a run": lambda: Run.open(Path(TOO_LONG)),
+    "a checkpoint": lambda: checkpoints.load(Path(TOO_LONG)),
+    "a policy": lambda: require_policy(TOO_LONG, examples.TASK),
+    "a robot": lambda: Robot.load(f"{TOO_LONG}.xml"),
+    "a task's file": lambda: import_file(Path(f"{TOO_LONG}.py")),
+    "a dataset": lambda: open_dataset(TOO_LONG),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_path_that_cannot_exist_is_an_error_of_ours_from_the_interface(what: str) -> None:
+    with pytest.raises(EmbodiedError):
+        CALLS[what]()

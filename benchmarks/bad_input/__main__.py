@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.bad_input import workers
 from benchmarks.bad_input.case import FAULTS, LIMIT, Case, Row
@@ -68,7 +69,7 @@ def cases_of(count: int, seed: int, domains: Sequence[str] = tuple(DOMAINS), onl
     return found
 
 
-def result(rows: Sequence[Row], seed: int, seconds: float) -> dict[str, object]:
+def result(rows: Sequence[Row], seed: int, seconds: float) -> dict[str, Any]:
     """What is written: how many cases of each domain ended how, and every fault."""
     counts: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -114,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
     found = result(rows, settings.seed, seconds)
     verdicts = found["verdicts"]
     cli.show(cli.table(f"{len(rows)} cases in {seconds:.0f} s", {name: str(of) for name, of in verdicts.items(
-        )}))  # type: ignore[attr-defined]  # fmt: skip
+        )}))  # fmt: skip
     slowest = sorted(rows, key=lambda row: -row.seconds)[:10]
     cli.say("slowest: " + "; ".join(f"{row.kind} {row.seed} {row.seconds:.1f} s" for row in slowest))
     cli.write_result(settings.json, cli.command_line("benchmarks.bad_input"), found)

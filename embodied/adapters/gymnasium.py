@@ -153,8 +153,10 @@ class GymnasiumVectorEnv(_Adapter, VectorEnv[Any, NDArray[Any], NDArray[Any]]):
         """
         _check_use(self.closed, options)
         first = self._first_seed(seed) if seed is None or isinstance(seed, int | np.integer) else seed
-        one = isinstance(first, int | np.integer)
-        seeds = [first + number for number in range(self.num_envs)] if one else _seeds(first, self.num_envs)
+        if isinstance(first, int | np.integer):
+            seeds = [first + number for number in range(self.num_envs)]
+        else:
+            seeds = _seeds(first, self.num_envs)
         super().reset(seed=None if seeds is None else int(seeds[0]))
         observation = self._restarted(seeds)
         self._began = np.full(self.num_envs, time.perf_counter())

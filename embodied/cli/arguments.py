@@ -117,7 +117,7 @@ def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Fla
     sys.stderr.write(said.getvalue())
     parsed = settings[0] if isinstance(settings, tuple) else settings  # with the words that are none of its flags
     if dataclasses.is_dataclass(parsed) and (wrong := next(not_numbers(parsed), None)):
-        raise EmbodiedError(f"{wrong} is nan; expected a number")
+        raise EmbodiedError(f"{wrong} is nan or too large; expected a number")
     return settings
 
 

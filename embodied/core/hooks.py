@@ -8,6 +8,7 @@ import contextvars
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic
@@ -47,10 +48,12 @@ class Timing:
     """s until the time limit truncates an episode."""
 
     def __post_init__(self) -> None:
-        if self.physics_dt <= 0 or self.substeps < 1 or self.episode_seconds < self.control_dt:
+        whole = self.substeps >= 1 and self.substeps % 1 == 0
+        lasts = math.isfinite(self.episode_seconds) and self.episode_seconds >= self.control_dt
+        if not (whole and lasts and self.physics_dt > 0):  # of NaN, none
             raise ValueError(
-                f"physics_dt={self.physics_dt} s must be positive, substeps={self.substeps} at least 1 and "
-                f"episode_seconds={self.episode_seconds} at least one control step"
+                f"physics_dt={self.physics_dt} s must be positive, substeps={self.substeps} a whole number of at "
+                f"least 1 and episode_seconds={self.episode_seconds} finite and at least one control step"
             )
 
     @property
@@ -291,6 +294,15 @@ def check_declared(kind: type[TaskHooks[Any]]) -> None:
         if not isinstance(value, types) and not hasattr(type(value), "__get__"):
             expected = " or ".join(one.__name__ for one in types if one is not type(None))
             raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.{name} is {shown(value)}; expected a {expected}")
+    if not kind.engines:
+        raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.engines names none; expected one at least")
+    try:
+        kind.config_type()
+    except TypeError as error:
+        raise EmbodiedError(
+            f"{place_of(kind)}{kind.__name__}.config_type cannot be made without arguments ({error}); expected a "
+            "dataclass whose fields have defaults"
+        ) from None
 
 
 def shown(value: Any) -> str:

@@ -122,12 +122,12 @@ def _content(path: Path, what: str) -> bytes:
     Raises:
         EmbodiedError: there is none; says what is there.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise EmbodiedError(f"{what} file '{path}' is a folder; expected FILE.py:NAME")
     try:
         return read_file(path)
     except FileNotFoundError:
-        beside = sorted(file.name for file in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        beside = sorted(file.name for file in path.parent.glob("*.py")) if os.path.isdir(path.parent) else []
         guesses = closest(path.name, beside)
         hint = f"did you mean {guesses[0]!r}? " if guesses else ""
         where = path.parent

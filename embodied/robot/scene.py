@@ -83,7 +83,7 @@ def _written(robot: Robot, folder: Path) -> Path:
     if robot.kind is Kind.LEGGED:
         return _legged(robot).written(folder).resolve()
     file = folder / f"{robot.file.stem}.xml"
-    file.write_text(_xml(robot))
+    file.write_text(_xml(robot), encoding="utf-8")
     return file
 
 

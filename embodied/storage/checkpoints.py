@@ -246,8 +246,8 @@ def _sweep(folder: Path) -> None:
 
 def _verified(path: Path) -> dict[str, Any]:
     """The content of `state.json`, after checking it and the tensor file against it."""
-    if not path.is_dir():
-        what = "is a file" if path.exists() else "does not exist"
+    if not os.path.isdir(path):
+        what = "is a file" if os.path.exists(path) else "does not exist"
         raise CheckpointError(f"checkpoint '{path}' {what}, expected a folder; {_existing(path)}")
     try:
         document = unseal(read_file(path / STATE), FORMAT, "checkpoint")

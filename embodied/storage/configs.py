@@ -121,14 +121,22 @@ def fitting(kind: Any, value: Any, where: str) -> Any:
     return found
 
 
+LARGEST_WHOLE = (1 << 63) - 1
+"""Of what arrays and loops hold."""
+
+
 def not_numbers(config: Any, at: str = "") -> Iterator[str]:
-    """Names of all fields of a config, and of those that it holds, that are NaN."""
+    """Names of all fields of a config, and of those that it holds, that are NaN or too large for a computer's words."""
     for field in dataclasses.fields(config):
         value, name = getattr(config, field.name), f"{at}.{field.name}".lstrip(".")
         if dataclasses.is_dataclass(value):
             yield from not_numbers(value, name)
-        elif any(one != one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, float)):
+        elif any(_is_beyond(one) for one in (value if isinstance(value, tuple) else (value,))):
             yield name
+
+
+def _is_beyond(value: Any) -> bool:
+    return (isinstance(value, float) and value != value) or (isinstance(value, int) and abs(value) > LARGEST_WHOLE)
 
 
 def _replaced(config: Any, values: Mapping[str, Any]) -> Any:
@@ -257,6 +265,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
             raise RunError(f"{where} is {value!r}; expected {_values(arguments)}")
         kinds = [arguments[0]] * len(value) if repeated else arguments
         return tuple(_convert(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=False)))
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise RunError(f"{where} is {value!r}; expected names and values")
+        return value
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Path):

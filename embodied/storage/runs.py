@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import torch
 
-from embodied.errors import CheckpointError, RunError, listing, reason
+from embodied.errors import PATH_SHOWN, CheckpointError, RunError, listing, reason
 from embodied.storage import checkpoints, task_names, trust
 from embodied.storage.checkpoints import Checkpoint
 from embodied.storage.files import (
@@ -110,7 +110,10 @@ class Run:
             RunError: There is no run, or its configuration is truncated, edited or of another version.
         """
         path = Path(path)
-        folder, step = _locate(path) or _locate(path.absolute()) or (None, None)
+        try:
+            folder, step = _locate(path) or _locate(path.absolute()) or (None, None)
+        except OSError as error:  # of what no path can be
+            raise RunError(f"{reason(error)}: {str(path)[:PATH_SHOWN]}...") from error
         if folder is None:
             raise RunError(f"no run at '{path}': expected a folder with {LAYOUT}, or a path inside it; {_found(path)}")
         try:
@@ -361,7 +364,7 @@ def _locate(path: Path) -> tuple[Path, int | None] | None:
 
 def _found(path: Path) -> str:
     """Content of a path that is no run, in a few words."""
-    if not path.exists():
+    if not os.path.exists(path):
         return "nothing exists there"
     if not path.is_dir():
         return "it is a file"

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-FILE_NAME = re.compile(r"(?P<path>.+\.py)(?::(?P<member>\w+))?")
+FILE_NAME = re.compile(r"(?P<path>[^\0\n\ud800-\udbff]+\.py)(?::(?P<member>\w+))?")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -110,7 +110,9 @@ def read(path: Path) -> ConfigFile:
     """
     try:
         document = tomllib.loads(read_file(path).decode()) if path.suffix == TOML else read_json(path)
-    except (OSError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise EmbodiedError(f"--config-file {path} cannot be read: it is nested too deeply") from None
+    except (OSError, ValueError) as error:
         raise EmbodiedError(f"--config-file {path} cannot be read: {reason(error)}") from error
     trust.named(document)
     if not isinstance(document, Mapping):

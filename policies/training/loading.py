@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -41,7 +42,7 @@ from embodied.env.wrappers.trials import TrialEnv, by_trials
 from embodied.errors import EmbodiedError, UnknownNameError, listing
 from embodied.storage import checkpoints
 from embodied.storage.checkpoints import Checkpoint, unflatten
-from embodied.storage.configs import places
+from embodied.storage.configs import fitting, places
 from embodied.storage.paths import shipped
 from embodied.storage.runs import RUNS, Run
 from embodied.storage.task_names import OwnFile, own_file
@@ -125,7 +126,7 @@ def require_policy(name: str, task: str) -> None:
     """
     if own_file(name):
         return  # its file is read, and its faults reported, when it is loaded
-    if name not in NAMES and not Path(name).exists():
+    if name not in NAMES and not os.path.exists(name):  # False, too, of what no path can be
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
         raise UnknownNameError("policy", name, known)
 
@@ -147,9 +148,29 @@ def open_checkpoint(path: Path) -> Checkpoint:
         EmbodiedError: there is neither, or it is damaged.
     """
     path = path.parent if path.is_file() and path.name in (checkpoints.STATE, checkpoints.TENSORS) else path
-    if (path / checkpoints.STATE).exists():
-        return checkpoints.load(path)
-    return Run.open(path).load()
+    checkpoint = checkpoints.load(path) if (path / checkpoints.STATE).exists() else Run.open(path).load()
+    _check_meta(checkpoint)
+    return checkpoint
+
+
+def _check_meta(checkpoint: Checkpoint) -> None:
+    """Check the types of what a checkpoint notes.
+
+    Raises:
+        EmbodiedError: one is another; names the checkpoint and the key.
+    """
+    meta, what = checkpoint.meta, f"checkpoint '{checkpoint.path}': its"
+    for name in ("task", "task_encoding"):
+        if name in meta:
+            fitting(str, meta[name], f"{what} {name}")
+    needs, identities, described = meta.get("needs", {}), meta.get("identities", []), meta.get("policy")
+    if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
+        raise EmbodiedError(f"{what} identities={identities!r:.60}; expected a list of tasks")
+    if not isinstance(needs, Mapping):
+        raise EmbodiedError(f"{what} needs={needs!r:.60}; expected options with their values")
+    if isinstance(described, Mapping) and described.get("cameras"):
+        fitting(tuple[str, ...], described["cameras"], f"{what} cameras")
+        fitting(int | tuple[int, int], described.get("resolution", "none"), f"{what} resolution")
 
 
 def with_needs(options: O, name: str | Path) -> O:
@@ -213,7 +234,7 @@ def _checkpoint(name: str | Path, task: str) -> Checkpoint | None:
     """A policy's checkpoint; None for scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
     scripted = str(name) in SCRIPTS or own_file(str(name))
-    return None if scripted or path is None or not path.exists() else open_checkpoint(path)
+    return None if scripted or path is None or not os.path.exists(path) else open_checkpoint(path)
 
 
 def policy_for_env(
@@ -243,7 +264,9 @@ def policy_for_env(
         return policy
     identities, code = checkpoint.meta.get("identities", []), None
     if by_words:
-        suite = join_content().suites[checkpoint.meta["task"]]
+        suite = join_content().suites.get(checkpoint.meta.get("task", ""))
+        if suite is None:
+            raise EmbodiedError(f"{what} is told its task in words, but was trained on no suite of this version")
         code = spoken(_said(suite, env, instruction, wrong=wrong_instruction, held_out=held_out_instruction))
     elif env.name in identities:
         code = one_hot(identities.index(env.name), len(identities))
@@ -291,6 +314,8 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
     try:
         if not isinstance(meta.get("group", ""), str):
             raise TypeError(f"its observation group is {str(meta['group'])[:60]}; expected a name")
+        if wrong := [n for n, one in tensors.items() if one.is_floating_point() and not one.float().isfinite().all()]:
+            raise ValueError(f"{wrong[0]} holds numbers that are not finite")
         return rebuild(meta, tensors)
     except (KeyError, TypeError, ValueError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)

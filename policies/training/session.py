@@ -9,6 +9,7 @@ from typing import Any
 
 from embodied import cli
 from embodied.cli.interrupts import Interrupts, held
+from embodied.errors import CheckpointError
 from embodied.storage.checkpoints import Checkpoint, flatten, prune, unflatten
 from embodied.storage.runs import Run
 
@@ -52,9 +53,19 @@ class Session(ABC):
         return self.interrupts.signal is not None
 
     def restore(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Note that training goes on from a checkpoint; returns the state that it holds of the training."""
+        """Note that training goes on from a checkpoint; returns the state that it holds of the training.
+
+        Raises:
+            CheckpointError: it holds none.
+        """
         self._saved_step = checkpoint.step
-        return unflatten(checkpoint.tensors)["trainer"]
+        trainer = unflatten(checkpoint.tensors).get("trainer")
+        if not isinstance(trainer, dict):
+            raise CheckpointError(
+                f"checkpoint '{checkpoint.path}' holds no training to go on with; begin a new one with its policy: "
+                f"python -m embodied.train TASK --start-from {checkpoint.path}"
+            )
+        return trainer
 
     def save(self) -> None:
         """Write a checkpoint, unless this step has one or is half done, and remove old ones."""

@@ -104,10 +104,12 @@ class Settings(EnvOptions[C], Generic[C, A]):
             raise EmbodiedError(f"--adversary {self.adversary}: expected --adversaries, too, which says how many")
         if len(set(self.seeds)) < len(self.seeds):
             raise EmbodiedError(f"--seeds {' '.join(map(str, self.seeds))}: expected each seed once")
-        if self.name is not None and (not self.name or self.name.startswith(".") or "/" in self.name):
-            raise EmbodiedError(f"--name {self.name!r}: expected a name that a folder can have, without '/'")
+        name = "." if self.name == "" else self.name or ""
+        if name.startswith(".") or "/" in name or not name.isprintable() or len(name) > LONGEST_NAME:
+            raise EmbodiedError(f"--name {self.name!r:.80}: expected a name that a folder can have, without '/'")
 
 
+LONGEST_NAME = 80  # characters, which are at most four bytes of a file name's 255, with what temporary ones have before
 SAID = ("variations",)
 """Fields of a run's config besides its settings: what every episode draws anew, with ranges."""
 

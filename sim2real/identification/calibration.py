@@ -201,6 +201,11 @@ def load(path: Path) -> Calibration:
         result = from_json(Calibration, document, "calibration")
     except RunError as error:
         raise CalibrationError(f"the calibration '{path}': {error}") from None
+    free = len(result.free)
+    if [len(row) for row in result.covariance] != [free] * free or not np.isfinite(result.covariance).all():
+        raise CalibrationError(f"the calibration '{path}': its covariance is not of {free} x {free} finite numbers")
+    if wrong := [estimate.name for estimate in result.estimates if not math.isfinite(estimate.value)]:
+        raise CalibrationError(f"the calibration '{path}': its value of {wrong[0]} is not finite")
     return result
 
 

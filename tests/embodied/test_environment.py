@@ -95,6 +95,20 @@ def test_closed_streams(words: str, streams: str, tmp_path: Path) -> None:
     assert (tmp_path / "a.json").read_text().startswith("{")
 
 
+PRINTS = "import sys; from embodied.errors import guard; guard(lambda: print(sys.argv[1]))(); print('done')"
+ENCODES = "import sys; from embodied.errors import guard; guard(lambda: sys.argv[1].encode())()"
+
+
+@pytest.mark.parametrize(("program", "code", "said"), [(PRINTS, 0, ""), (ENCODES, 2, "is no text in this locale; set")])
+def test_a_name_that_the_locale_cannot_print_is_no_traceback(
+    program: str, code: int, said: str, tmp_path: Path
+) -> None:
+    done = interpreted("-c", program, f"{tmp_path}/\u00e9", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_names_beyond_ascii_in_the_c_locale(tmp_path: Path) -> None:
     place = tmp_path / "Übung"
     done = interpreted("-c", SAVES, f"{place}/é.json", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")

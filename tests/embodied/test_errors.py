@@ -118,6 +118,16 @@ def test_guard_lets_defects_through(error):
     assert raised.value is error
 
 
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys):
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SystemExit) as stop:
+        guard(lambda: 0)()
+    assert stop.value.code == errors.EXIT_ERROR
+    assert capsys.readouterr().err.startswith("error: the working folder does not exist any more")
+
+
 def test_guard_returns_what_main_returns():
     @guard
     def main(a: int, *, b: int) -> int:

@@ -329,3 +329,48 @@ def test_training_begins_some_episodes_at_starts_from_a_file(tmp_path):
     suite = settings.default_settings(join_content().find("mt10"))
     with pytest.raises(EmbodiedError, match=r"no initial states can be read from .*reach"):
         task_session.build_env(override(suite, {"initial_states": path}), 10, 0)
+
+
+CONFIGS: dict[str, tuple[str, str]] = {
+    "name.json": ('{"task": "swarm/hover", "name": ["a"]}', "name is ['a']; expected text"),
+    "envs.json": ('{"task": "swarm/hover", "num_envs": 1000000000000}', "num_envs=1000000000000; expected at most"),
+    "algorithm.json": ('{"task": "swarm/hover", "algorithm": ["ppo"]}', "unknown algorithm ['ppo']"),
+    "engine.json": ('{"task": "swarm/hover", "engine": ["rigid"]}', "engine is ['rigid']; expected text"),
+    "options.json": (
+        '{"task": "swarm/hover", "engine_options": [1]}',
+        "[1]; expected names and values",
+    ),
+    "long.json": (f'{{"task": "swarm/hover", "name": "{"x" * 5000}"}}', "expected a name that a folder can have"),
+    "surrogate.json": ('{"task": "swarm/hover", "name": "\\ud800"}', "expected a name that a folder can have"),
+    "null.json": ('{"task": "swarm/hover", "name": "a\\u0000b"}', "expected a name that a folder can have"),
+    "file.json": ('{"task": "a\\u0000.py:X"}', "unknown task 'a\\x00.py:X'"),
+    "network.json": (
+        '{"task": "swarm/hover", "algorithm_config": {"actor": {"hidden": [1000000000000]}}}',
+        "not enough memory: ",
+    ),
+    "deep.json": ("[" * 100_000, "it is nested too deeply"),
+    "deep.toml": (f"a = {'[' * 5000}{']' * 5000}", "it is nested too deeply"),
+    "number.json": (f'{{"task": "swarm/hover", "steps": {"9" * 5000}}}', "cannot be read: Exceeds the limit"),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_file_of_settings_that_mean_nothing_is_refused_in_one_line(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text, said = CONFIGS[name]
+    Path(name).write_text(text)
+    line = refused(train.main, "--config-file", name)
+    assert said in line
+    assert len(line) < 500
+
+
+def test_a_checkpoint_without_a_training_is_not_gone_on_with(tmp_path, small):
+    out = tmp_path / "run"
+    assert run(train.main, *small, "--steps", str(STEP), "--out", str(out)).code == 0
+    (folder,) = (out / "checkpoints").iterdir()
+    saved = checkpoints.load(folder)
+    shutil.rmtree(folder)
+    policy = {name: tensor for name, tensor in saved.tensors.items() if name.startswith("policy/")}
+    checkpoints.save(out / "checkpoints", saved.step, policy, saved.meta)
+    said = refused(train.main, "--resume", str(out))
+    assert "holds no training to go on with; begin a new one with its policy: python -m embodied.train TASK" in said

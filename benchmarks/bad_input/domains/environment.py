@@ -320,8 +320,9 @@ def signals(rng: random.Random, box: Box) -> Attempt:
         said = run(words, shell=f"set -m; $RUN & sleep {delay}; kill -{name} $! 2>/dev/null; wait $!")
         # A signal that nobody handles kills; Ctrl-C before the program has begun is Python's.
         killed = said.code > 128
+        errors = "".join(line for line in said.err.splitlines(True) if not line.startswith("[1]"))  # less bash's own
         early = name == "INT" and delay < 0.5
-        return Said(0 if killed else said.code, said.out, "" if early and "KeyboardInterrupt" in said.err else said.err)
+        return Said(0 if killed else said.code, said.out, "" if early and "KeyboardInterrupt" in said.err else errors)
 
     return attempt(words, f"{name} after {delay} s", act)
 

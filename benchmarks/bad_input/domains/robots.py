@@ -47,7 +47,8 @@ def unsound(robot: Any) -> str:
             return f"joint {joint.name}: range {joint.low} to {joint.high}"
         if not (joint.servo.effort > 0 and joint.servo.kp > 0 and joint.speed > 0):
             return f"joint {joint.name}: effort {joint.servo.effort}, kp {joint.servo.kp}, speed {joint.speed}"
-        if not joint.low - 1e-6 <= joint.home <= joint.high + 1e-6:
+        said = any(joint.name in line for line in robot.warnings)
+        if not joint.low - 1e-6 <= joint.home <= joint.high + 1e-6 and not said:
             return f"joint {joint.name}: home {joint.home} out of {joint.low} to {joint.high}"
     if not (np.isfinite(robot.home).all() and math.isfinite(robot.mass) and robot.mass > 0):
         return f"home {robot.home}, mass {robot.mass}"
@@ -238,7 +239,9 @@ def other_joints(rng: random.Random, box: Box) -> Attempt:
     else:
         of = {"mimic itself": joint.get("name"), "mimic nobody": "nobody"}.get(way, other.get("name"))
         mimic = ElementTree.SubElement(joint, "mimic", {"joint": str(of)})
-        if way == "mimic nan":
+        if way == "mimic nobody":
+            must = Must.EITHER  # it goes, which is said
+        elif way == "mimic nan":
             mimic.set(rng.choice(("multiplier", "offset")), rng.choice(("nan", "inf", "x", "")))
         elif way == "mimic 0":
             mimic.set("multiplier", "0")
@@ -345,10 +348,7 @@ def other_mesh(rng: random.Random, box: Box) -> Attempt:
         way = f"{name}: {data[:20]!r}"
     path.write_text(ElementTree.tostring(root, encoding="unicode"))
 
-    def names_it(robot: Robot) -> str:
-        return unsound(robot)
-
-    return Attempt(f"mesh {way}"[:120], lambda: understood(path), wrong=names_it)
+    return Attempt(f"mesh {way}"[:120], lambda: understood(path), wrong=unsound)
 
 
 def other_description(rng: random.Random, box: Box) -> Attempt:

@@ -105,7 +105,7 @@ PARTS = {
     "ResetState(jnp.zeros(2), jnp.zeros(2), S, {'body_mass': jnp.zeros(9)})",
     "ResetState(jnp.zeros(2), jnp.zeros(2), S, {'no_field': jnp.zeros(1)})", "ResetState('ab', [1], S)"),
     "apply_action": ("Control(ctrl=jnp.zeros(5)), state", "Control(ctrl=command)", "command, state",
-    "Control(ctrl=None), state", "Control(), State(0.5)", "Control(ctrl=command + 1j), state"),
+    "Control(ctrl=None), state", "Control(), State(0.5)", "Control(ctrl=None)", "Control(ctrl=command + 1j), state"),
     "post_step": ("State(jnp.zeros(3))", "State(1.5)", "State('x')", "dataclasses.replace(state, other=1)",
     "(state,)", "State(None)"),
     "observe": ("{'policy': world.qpos}", "{'critic': {'a': world.qpos}}", "{'policy': {}}",
@@ -138,11 +138,8 @@ def tried(rng: random.Random, box: Box, text: str, what: str, must: Must, name: 
         (["embodied.evaluate", "--policy", "zero", "--episodes", "2", "--num-envs", "2"], ["embodied.check"])
     )
 
-    def names_file(result: Said) -> str:
-        return ""
-
     target = f"{file}:{name}" if name else file
-    return Attempt(f"{what} ({command[0]})", lambda: call(command[0], target, *command[1:]), must, names_file)
+    return Attempt(f"{what} ({command[0]})", lambda: call(command[0], target, *command[1:]), must)
 
 
 def returns(rng: random.Random, box: Box) -> Attempt:
@@ -161,7 +158,14 @@ def returns_nearly(rng: random.Random, box: Box) -> Attempt:
     text = text.replace(", S)", ", State(jnp.zeros((), jnp.int32)))").replace(
         ", S,", ", State(jnp.zeros((), jnp.int32)),"
     )
-    mild = ("State(1.5)", "{'upright': 1.0", "Outcome(success=1.5", "[('upright'")
+    mild = (
+        "State(1.5)",
+        "Control(), State(0.5)",
+        "Control(ctrl=None)",
+        "{'upright': 1.0",
+        "Outcome(success=1.5",
+        "[('upright'",
+    )
     return tried(rng, box, text, f"{hook} returns {result}", Must.EITHER if result.startswith(mild) else Must.REFUSE)
 
 

@@ -208,7 +208,7 @@ class BulletWorld:
     def _place(self, index: int, tree: bm.Tree) -> Placed:
         """Load a tree and set what URDF cannot express."""
         pb, model = self._pb, self.model
-        self._file.write_text(urdf(model, tree))
+        self._file.write_text(urdf(model, tree), encoding="utf-8")
         root = tree.links[0].body if tree.links and not tree.free else 0
         mocap = int(model.body_rootid[root]) if root and model.body_mocapid[model.body_rootid[root]] >= 0 else 0
         if mocap:

@@ -15,8 +15,8 @@ from embodied.errors import ModelError
 
 FARTHEST = 1e17
 """rad, m, N m or N: Gazebo writes 1e16 where there is no limit; sums of much larger ones overflow."""
-LIMITS = ("lower", "upper", "effort")
-"""URDF: attributes of a joint's limit; a `velocity` that is no positive number is none."""
+LIMITS = ("lower", "upper", "effort", "multiplier", "offset")
+"""URDF: attributes of a joint's limit and mimic; a `velocity` that is no positive number is none."""
 RANGES = ("range", "ctrlrange", "forcerange", "actuatorfrcrange")
 """MJCF: attributes of two numbers, the smaller first; 0 0 stands for none."""
 NOT_NEGATIVE = ("damping", "friction", "armature", "frictionloss", "stiffness", "kp", "effort")
@@ -90,7 +90,7 @@ def _refuse_many(path: Path, root: ElementTree.Element) -> None:
 def _numbers(element: ElementTree.Element, expected: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
     """Attributes that hold numbers, or that are expected to, and their words."""
     for key, text in element.items():
-        words = text.split()
+        words = text.split() or [""] * (key in expected)
         if words and key != "name" and (key in expected or all(map(is_number, words))):
             yield key, words
 

@@ -104,7 +104,7 @@ class LeggedModel:
         if self.xml is None:
             return self.source.file
         file = folder / "robot.xml"
-        file.write_text(self.xml)
+        file.write_text(self.xml, encoding="utf-8")
         return file
 
     def spec(self) -> mujoco.MjSpec:

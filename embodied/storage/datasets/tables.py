@@ -248,6 +248,8 @@ def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
         raise EmbodiedError(f"the table '{path}' is missing") from None
     except (OSError, pa.ArrowException) as error:
         raise EmbodiedError(f"the table '{path}' is truncated or damaged: {reason(error).splitlines()[0]}") from error
+    if len(set(table.column_names)) < len(table.column_names):
+        raise EmbodiedError(f"'{path}' has two columns of one name; its columns are {listing(table.column_names)}")
     if missing := [name for name in needed if name not in table.column_names]:
         raise EmbodiedError(f"'{path}' lacks {listing(missing)}; its columns are {listing(table.column_names)}")
     return table

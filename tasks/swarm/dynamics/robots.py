@@ -74,7 +74,7 @@ def drone_robot(robot: str = "", preset: Preset = Preset.P250) -> DroneRobot:
     """
     crazyflie = asset(MODEL)
     if not robot or robot_file(robot) == crazyflie:
-        return DroneRobot(crazyflie.stem, CRAZYFLIES[preset], crazyflie.read_text(), RADIUS)
+        return DroneRobot(crazyflie.stem, CRAZYFLIES[preset], crazyflie.read_text(encoding="utf-8"), RADIUS)
     return from_file(robot)
 
 

@@ -29,7 +29,9 @@ NOTHING = ("return None", "return 'words'", "return [[1], [2, 3]]", "return (1 f
 """Bodies whose result is no hook's."""
 RAISED = (
     "raise ValueError('mine')", "raise SystemExit(0)", "raise GeneratorExit", "raise BaseException('mine')",
-    "raise BrokenPipeError", "raise KeyboardInterrupt('mine')", "raise __import__('embodied').EmbodiedError('mine')",
+    "raise BrokenPipeError", "raise KeyboardInterrupt('mine')",
+    "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})",
+    "raise __import__('embodied').EmbodiedError('mine')",
 )  # fmt: skip
 WRONG = {
     "reset": [
@@ -105,12 +107,17 @@ def test_a_hook_is_named_with_its_line(hook: str, body: str, said: str, tmp_path
         ("rewards = 3", "Bad.rewards is 3; expected a method"),
         ("timing = 3", "Bad.timing is 3; expected a Timing"),
         ("action_size = 2.5", "Bad.action_size is 2.5; expected a int"),
+        ("engines = ()", "Bad.engines names none"),
+        ("timing = Timing(0.01, 2, float('inf'))", "episode_seconds=inf finite and at least one control step"),
+        ("timing = Timing(float('nan'), 2, 1.0)", "physics_dt=nan s must be positive"),
+        ("timing = Timing(0.01, 2.5, 1.0)", "substeps=2.5 a whole number"),
         ("engines = 'mujoco'", "Bad.engines is 'mujoco'; expected a tuple or list"),
         ("reward_weights = 3", "Bad.reward_weights is 3; expected a Mapping"),
         ("reward_weights = {'near': 'x'}", "expected terms for reward_weights, which are {'near': 'x'}"),
         ("language = 'words'", "Bad.language is 'words'; expected a Language"),
         ("team = 3", "Bad.team is 3; expected a Team"),
         ("config_type = None", "Bad.config_type is None; expected a type"),
+        ("config_type = State", "Bad.config_type cannot be made without arguments"),
     ],
 )
 def test_what_a_class_declares_is_named_too(body: str, said: str, tmp_path: Path) -> None:

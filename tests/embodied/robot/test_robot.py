@@ -72,10 +72,8 @@ def test_an_arm_reaches_with_what_carries_its_fingers(load: Load) -> None:
 
 @pytest.mark.usefixtures("any_pose")
 def test_legs_below_a_waist_share_its_joints(load: Load) -> None:
-    hung = biped().replace(
-        '<parent link="pelvis"/><child link="torso"/>', '<parent link="torso"/><child link="pelvis"/>'
-    )
-    robot = load(hung)
+    waist = '<parent link="{}"/><child link="{}"/>'
+    robot = load(biped().replace(waist.format("pelvis", "torso"), waist.format("torso", "pelvis")))
     assert (robot.trunk, sorted(robot.feet)) == ("torso", ["left_foot", "right_foot"])
 
 

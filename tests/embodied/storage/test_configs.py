@@ -53,12 +53,18 @@ class Weighted:
     """A fraction."""
     weights: Weights = dataclasses.field(default_factory=Weights)
     """Of terms."""
+    count: int = 1
+    """A number."""
 
 
 NAN = float("nan")
 NOT_NUMBERS: dict[str, tuple[Callable[[], Any], str]] = {
-    "a flag": (lambda: cli.parse(Weighted, ["--share", "nan"], "x"), "share is nan"),
-    "a flag of an inner config": (lambda: cli.parse(Weighted, ["--weights.spin=NaN"], "x"), "weights.spin is nan"),
+    "a flag": (lambda: cli.parse(Weighted, ["--share", "nan"], "x"), "share is nan or too large"),
+    "a flag of an inner config": (
+        lambda: cli.parse(Weighted, ["--weights.spin=NaN"], "x"),
+        "weights.spin is nan or too large",
+    ),
+    "a flag of many digits": (lambda: cli.parse(Weighted, ["--count", "9" * 20], "x"), "count is nan or too large"),
     "an argument": (lambda: override(Weighted(), {"share": NAN}), "share=nan"),
     "a file": (lambda: from_json(Weighted, {"weights": {"spin": NAN}}, "file"), "file.weights.spin is nan"),
 }

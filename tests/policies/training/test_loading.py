@@ -1,4 +1,5 @@
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import embodied
+from embodied import evaluate
 from embodied.env.env import Env
 from embodied.env.suites import JoinedEnv
 from embodied.env.vec_env import vector_sizes
@@ -18,7 +20,8 @@ from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from policies.training.loading import load_policy
+from policies.training.loading import load_policy, shipped_path
+from tests.kit.commands import refused
 from tests.kit.learning import PointMass
 from tests.kit.training import NUM_ENVS, hover
 
@@ -63,6 +66,22 @@ def test_a_policy_of_another_size_is_refused_with_both_sizes(env: Env, tmp_path:
     path = checkpoints.save(tmp_path, 1, *contents(size + 3, 5))
     message = f"reads {size + 3} numbers and gives 5 actions, the task observes {size} and takes 4; .*'toy/task'"
     with pytest.raises(EmbodiedError, match=message):
+        load_policy(path, env)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_policy_whose_tensors_are_not_finite_is_refused(env: Env, tmp_path: Path, number: float) -> None:
+    tensors, meta = contents(vector_sizes(env.observation_spec)["policy"], 4)
+    path = checkpoints.save(tmp_path, 1, {name: torch.full_like(one, number) for name, one in tensors.items()}, meta)
+    with pytest.raises(EmbodiedError, match=r"holds numbers that are not finite$"):
+        load_policy(path, env)
+
+
+@pytest.mark.parametrize("identities", [-3, "swarm/hover", [1], {"a": 1}, None])
+def test_identities_that_are_no_tasks_are_refused(env: Env, tmp_path: Path, identities: Any) -> None:
+    tensors, meta = contents(vector_sizes(env.observation_spec)["policy"], 4)
+    path = checkpoints.save(tmp_path, 1, tensors, meta | {"identities": identities})
+    with pytest.raises(EmbodiedError, match=r"expected a list of tasks$"):
         load_policy(path, env)
 
 
@@ -200,3 +219,28 @@ def test_a_policy_of_one_s_own_that_gives_no_actions_is_named_with_its_line(
     (tmp_path / "wrong.py").write_text(body)
     with pytest.raises(EmbodiedError, match=said):
         load_policy(tmp_path / "wrong.py:bad", env)(observation(env))
+
+
+FORGED: dict[str, tuple[dict[str, Any], str]] = {
+    "needs": ({"needs": 3}, "its needs=3; expected options with their values"),
+    "need": ({"needs": {"latency": "x"}}, "latency"),
+    "identities": ({"identities": 3}, r"its identities=3; expected a list"),
+    "task": ({"task": ["x"]}, r"its task=\['x'\]; expected text"),
+    "words": ({"task_encoding": "words"}, "is told its task in words, but was trained on no suite"),
+    "cameras": ({"policy": {"cameras": 3, "resolution": 64}}, "its cameras=3; expected a list"),
+    "resolution": ({"policy": {"cameras": ["track"]}}, "its resolution='none'; expected"),
+    "clip": ({"policy": {"clip": None}}, "its clip is None; expected a positive number"),
+    "size": ({"policy": {"observation_size": "x"}}, "cannot be rebuilt from checkpoint"),
+    "kind": ({"policy": {"kind": []}}, "cannot be rebuilt from checkpoint"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_policy_that_nobody_trained_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    changes, said = FORGED[name]
+    shipped = checkpoints.load(shipped_path("swarm/hover"))
+    own = changes.get("policy", {})
+    meta = {**shipped.meta, **changes, "policy": {**shipped.meta["policy"], **own}}
+    path = checkpoints.save(tmp_path / "forged", 64, shipped.tensors, meta)
+    line = refused(evaluate.main, "swarm/hover", "--policy", str(path), "--episodes", "1")
+    assert re.search(said, line), line

@@ -67,6 +67,24 @@ def leg() -> Calibration:
     return found("go1", twin().parameters, friction=2.0, mass=1.2, damping=1.5)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: dataclasses.replace(one, covariance=one.covariance[:-1]), "its covariance is not of"),
+        (
+            lambda one: dataclasses.replace(one, covariance=(one.covariance[0][1:], *one.covariance[1:])),
+            "its covariance",
+        ),
+        (lambda one: dataclasses.replace(one, estimates=one.estimates[1:]), "its covariance is not of"),
+    ],
+)
+def test_a_calibration_whose_parts_do_not_fit_is_refused(
+    change: Callable[[Calibration], Calibration], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CalibrationError, match=said):
+        cb.load(change(leg()).save(tmp_path))
+
+
 def arm() -> Calibration:
     """A Panda whose joints are damped more."""
     model = mujoco.MjModel.from_xml_path(str(asset(panda.MODEL)))

@@ -324,6 +324,13 @@ def of_episodes(column: str, values: Any) -> Callable[[Path], object]:
     return lambda at: replaced(at / layout.EPISODES_PATH.format(**layout.chunk_and_file(0)), column, values)
 
 
+def doubled(at: Path) -> None:
+    """A column twice."""
+    path = at / layout.TASKS
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("task_index", table["task_index"]), path)
+
+
 def with_nan(rows: list[list[float]]) -> list[list[float]]:
     return [*rows[:3], [rows[3][0], math.nan], *rows[4:]]
 
@@ -408,6 +415,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "twice": (of_episodes("episode_index", [0, 1, 1, 2]), "says episode_index 1 of episode 2; expected 2"),
     "lengths": (of_episodes("length", [12, 31, 6, 25]), "says dataset_to_index 42 of episode 1; expected 43"),
     "empty": (of_episodes("length", [12, 30, 0, 32]), "says length 0 of episode 2; expected 1"),
+    "a column twice": (doubled, "has two columns of one name"),
     "words for lengths": (of_episodes("length", list("abcd")), "has length of type string, unlike LeRobot's"),
     "statistics": (lambda at: lying(at, ACTION, mean=[0.0, 3.0]), r"stats.json' says mean of action is 0, 3; that of"),
     "shape of them": (lambda at: lying(at, STATE, std=[1.0]), "says std of observation.state is 1; that of its frames"),
