@@ -129,7 +129,9 @@ def check_needs(module: str) -> None:
         EmbodiedError: one is not; says how to install it.
     """
     command = _BY_MODULE.get(module)
-    for name in command.needs if command else ():
+    if command is None:
+        return
+    for name in command.needs:
         if find_spec(name) is None:
             raise EmbodiedError(
                 f'python -m {module} needs the package {name}; pip install "embodied-sim[{command.extra}]"'

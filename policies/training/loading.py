@@ -153,10 +153,6 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return checkpoint
 
 
-NOTED: Mapping[str, Any] = {"task": str, "task_encoding": str, "identities": tuple[str, ...]}
-"""Keys of the meta beside `needs` and `policy` that are read -> their types."""
-
-
 def _check_meta(checkpoint: Checkpoint) -> None:
     """Check the types of what a checkpoint notes.
 
@@ -164,10 +160,12 @@ def _check_meta(checkpoint: Checkpoint) -> None:
         EmbodiedError: one is another; names the checkpoint and the key.
     """
     meta, what = checkpoint.meta, f"checkpoint '{checkpoint.path}': its"
-    for name, kind in NOTED.items():
+    for name in ("task", "task_encoding"):
         if name in meta:
-            fitting(kind, meta[name], f"{what} {name}")
-    needs, described = meta.get("needs", {}), meta.get("policy")
+            fitting(str, meta[name], f"{what} {name}")
+    needs, identities, described = meta.get("needs", {}), meta.get("identities", []), meta.get("policy")
+    if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
+        raise EmbodiedError(f"{what} identities={identities!r:.60}; expected a list of tasks")
     if not isinstance(needs, Mapping):
         raise EmbodiedError(f"{what} needs={needs!r:.60}; expected options with their values")
     if isinstance(described, Mapping) and described.get("cameras"):
@@ -265,8 +263,6 @@ def policy_for_env(
         policy.require_fit(env, what)
         return policy
     identities, code = checkpoint.meta.get("identities", []), None
-    if not (isinstance(identities, list) and all(isinstance(name, str) for name in identities)):
-        raise EmbodiedError(f"{what} notes the identities {str(identities)[:60]}; expected a list of tasks")
     if by_words:
         suite = join_content().suites.get(checkpoint.meta.get("task", ""))
         if suite is None:
