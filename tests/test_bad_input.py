@@ -33,7 +33,7 @@ from policies.training.loading import require_policy
 pytestmark = pytest.mark.timeout(280)
 
 SEED, EACH = 77, 7
-LIGHT = {"environment": (3, ("arguments", "locales"))}
+LIGHT = {"environment": (2, ("arguments",))}
 """Domains of which each case is a process of its own -> fewer cases, and kinds whose commands need no JAX."""
 
 
