@@ -100,7 +100,7 @@ def override(config: T, overrides: Mapping[str, Any]) -> T:
         made = _replaced(config, named)
     except EmbodiedError:
         raise  # the config's own words say more than its types
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:  # RuntimeError: the truth of a tensor
         wrong = error
     for field, value in named.items():
         _check(known[field].kind, value, field)
