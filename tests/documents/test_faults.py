@@ -1,4 +1,4 @@
-"""Measured faults of deployments, and what docs/sim2real.md says of them."""
+"""Measured faults of deployments, and what docs/sim2real.md says of them; kinds of faults and their tests."""
 
 from __future__ import annotations
 
@@ -64,3 +64,12 @@ def test_a_fall_that_nothing_latches_is_of_an_unseen_fault() -> None:
 
 def test_at_least_sixty_three_kinds_are_measured() -> None:
     assert len({name for robot in ROBOTS for name in rows(robot)}) >= 63
+
+
+def test_every_kind_of_fault_has_a_test_of_its_kind() -> None:
+    table = ROOT / "benchmarks" / "results" / "package" / "kinds-of-faults.json"
+    for row in json.loads(table.read_text(encoding="utf-8"))["rows"]:
+        assert row["tests"], row["kind"]
+        for test in row["tests"]:
+            file, name = test.split("::")
+            assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{row['kind']}: {test}"
