@@ -47,6 +47,7 @@ def everything_is_finite_float32_of_the_announced_shapes(env: Env) -> Iterator[F
         if (step.terminated & step.truncated).any():
             yield Finding("an episode", "it ended as failed and by its time limit at once", "one of the two")
         for key, value in step.info.items():
+            value = torch.where(value.isnan(), 0, value)  # a metric that is NaN was not measured, see `Task.metrics`
             yield from _wrong(f"info {key!r}", value, (env.num_envs,), None, place_of(env.task, "metrics"))
 
 
