@@ -440,7 +440,9 @@ def main(settings: Settings) -> None:
                 found[f"{task}, {what}"] = row
                 cli.show(f"{task}, {what}: {row}")
     if settings.clean:
-        summary = {name: sum(row[name] for row in found.values()) for name in ("minutes", "alarms", "restarts")}
+        summary = {
+            name: sum(row[name] for row in found.values()) for name in ("minutes", "alarms", "falls", "restarts")
+        }
     else:
         sums = {name: sum(row[name] for row in found.values()) for name in ("unsafe_targets", "unlatched_falls")}
         kinds = len({name.partition(", ")[2] for name in found})
@@ -498,15 +500,7 @@ def tried(policy: DeployablePolicy, task: str, name: str, seed: int) -> dict[str
     elif name in OUTPUTS:
         acting = Spoilt(robot, OUTPUTS[name])
     stop = (lambda: "key" if robot.acting else "") if name == STOP else str
-    fallen: list[float] = []
-    limits = Limits.of(policy.contract, SafetyConfig())
-
-    def judge(measured: Measurement) -> None:
-        cycle = Cycle(measured.time, measured)
-        if upright(limits, State(), cycle) or inside(limits, State(), cycle):
-            fallen.append(measured.time)
-
-    robot.truth = judge
+    fallen = falls_of(robot)
     seconds = scene.fault_at + scene.seconds
     run = robot.deploy(np.array(scene.command), seconds, acting, stop, evaluated=False)
     return {
@@ -515,6 +509,20 @@ def tried(policy: DeployablePolicy, task: str, name: str, seed: int) -> dict[str
         "unsafe": run.outside,
         "fell": bool(fallen) and not run.report.step,
     }
+
+
+def falls_of(robot: FaultyRobot) -> list[float]:
+    """Times at which the true sensors show a robot that fell or left its workspace; it grows while the robot runs."""
+    fallen: list[float] = []
+    limits = Limits.of(robot.policy.contract, SafetyConfig())
+
+    def judge(measured: Measurement) -> None:
+        cycle = Cycle(measured.time, measured)
+        if upright(limits, State(), cycle) or inside(limits, State(), cycle):
+            fallen.append(measured.time)
+
+    robot.truth = judge
+    return fallen
 
 
 ANYWHERE = ("lost", "dropped", "cycles", "pause")
@@ -552,16 +560,22 @@ def seen_by_camera(contract: Contract, seed: int) -> Callable[[Measurement], Mea
 
 
 def alarms(task: str, part: int, minutes: float) -> dict[str, Any]:
-    """Runs without a fault, each with another seed and command, until they make so many minutes."""
-    policy, seconds, seed, reasons = policy_of(task), 0.0, 1000 * part, list[str]()
+    """Runs without a fault, each with another seed and command, until they make so many minutes.
+
+    A robot that fell by its policy's doing is latched rightly: a fall, and no alarm.
+    """
+    policy, seconds, seed = policy_of(task), 0.0, 1000 * part
+    latched: dict[str, list[str]] = {"alarms": [], "falls": []}
     episode = min(RESTART, join_content()[task].load()().timing.episode_seconds)
     while seconds < 60 * minutes:
         robot = FaultyRobot(policy, "mujoco", SimulatedOptions(realtime=False, seed=seed))
-        robot.sense = seen_by_camera(policy.contract, seed)
+        robot.sense, fallen = seen_by_camera(policy.contract, seed), falls_of(robot)
         report = Loop(robot, policy, commanded(policy, seed), LoopSettings(seconds=episode, damp=0.1)).run()
+        if report.reason:
+            latched["falls" if fallen else "alarms"].append(f"seed {seed}, {report.step}: {report.reason}")
         seconds, seed = seconds + report.seconds, seed + 1
-        reasons += [f"seed {seed - 1}, {report.step}: {report.reason}"] if report.reason else []
-    return {"minutes": seconds / 60, "restarts": seed - 1000 * part, "alarms": len(reasons), "reasons": reasons}
+    counts = {what: len(reasons) for what, reasons in latched.items()}
+    return {"minutes": seconds / 60, "restarts": seed - 1000 * part, **counts, "reasons": latched}
 
 
 if __name__ == "__main__":
