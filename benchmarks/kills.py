@@ -113,7 +113,7 @@ def hashes(folder: Path) -> dict[str, str]:
 JOBS: Mapping[str, Job] = {
     "dagger": training(
         "swarm/leader-follower", "--algorithm", "dagger", "--num-envs", "32", "--steps", "64000",
-        "--checkpoint-seconds", "0.3", "--evaluate-episodes", "16",
+        "--checkpoint-seconds", "0.3", "--evaluate-episodes", "16", "--dagger.save-buffer",
     ),
     "collect": recording(
         "manipulation/reach", "--episodes", "200", "--num-envs", "40", "--cameras", "view", "--resolution", "48"
