@@ -92,12 +92,17 @@ class SimulationError(EmbodiedError):
     """Physics that diverged or overflowed a buffer."""
 
 
+LONGEST = 200  # letters of a name that may be a misspelling: to compare names takes the square of that
+
+
 def closest(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
     """Names that `name` may be a misspelling of, best first.
 
     A name with a family ("manipulation/pick-place") is also compared by its last part alone, so that leaving the
-    family out is as forgivable as a wrong letter.
+    family out is as forgivable as a wrong letter. Nothing is guessed for a name that is longer than any is.
     """
+    if len(name) > LONGEST:
+        return []
 
     def likeness(candidate: str) -> float:
         forms = (candidate.lower(), candidate.lower().rpartition("/")[2])

@@ -202,9 +202,10 @@ def test_a_pipe_is_not_waited_for(read, tmp_path: Path) -> None:
 
 def test_strange_lines_of_metrics_are_passed_over(tmp_path: Path) -> None:
     lines = ['{"step": 1, "return": 2.0, "note": {"a": 1}}', "[" * 100_000, '{"step": 2, "return": null}', "{"]
+    lines += ['{"step": true, "time": 5}', f'{{"step": {10**400}}}', f'{{"step": 3, "time": {10**400}}}']
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
     records = [record for _, record in Metrics(tmp_path).records()]
-    assert records == [{"step": 1, "return": 2.0}, {"step": 2, "return": None}]
+    assert records == [{"step": 1, "return": 2.0}, {"step": 2, "return": None}, {"step": 3}]
 
 
 def test_negative_counts_are_refused_before_a_run_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

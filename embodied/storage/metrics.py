@@ -108,7 +108,7 @@ class Metrics:
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
+            if isinstance(record, dict) and isinstance(step := record.get("step"), int) and is_number(step):
                 yield line, {name: value for name, value in record.items() if value is None or is_number(value)}
 
     def end_at(self, step: int) -> None:
@@ -175,6 +175,11 @@ def _end_line(path: Path) -> None:
                 file.write(b"\n")
 
 
+LARGEST = 10**300  # of whole numbers: larger ones are no floats
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a JSON value is one that `Metrics.log` may have written."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, float) or abs(value) < LARGEST

@@ -42,7 +42,7 @@ def test_a_file_gives_back_every_bit(camera: Camera, tmp_path: Path) -> None:
         ('{"format": 1, "camera": {"widht": 4}}', "unknown fields widht"),
         ('{"format": 1, "camera": {"width":4,"height":4,"fx":-1,"fy":1,"cx":0,"cy":0}}', "expected positive numbers"),
         ('{"format": 1, "camera": {"width":4,"height":4,"fx":"a","fy":1,"cx":0,"cy":0}}', "expected a number"),
-        ('{"format": 1, "camera": {"width":4,"height":4,"fx":1,"fy":1,"cx":0,"cy":NaN}}', "cy is nan; expected a number"),
+        ('{"format": 1, "camera": {"width":4,"height":4,"fx":1,"fy":1,"cx":0,"cy":NaN}}', "cy is nan; expected"),
         ('{"format":1,"camera":{"width":4,"height":4,"fx":1,"fy":1,"cx":0,"cy":0,"distortion":[1]}}', "k1, k2, p1, p2"),
         ("[" * 100_000, "it is not JSON"),
     ],
