@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,8 +21,44 @@ RANGES = ("range", "ctrlrange", "forcerange", "actuatorfrcrange")
 """MJCF: attributes of two numbers, the smaller first; 0 0 stands for none."""
 NOT_NEGATIVE = ("damping", "friction", "armature", "frictionloss", "stiffness", "kp", "effort")
 """Attributes of joints and motors that MuJoCo takes with any sign."""
-MOST = {"link": 1000, "body": 1000, "joint": 1000, "visual": 10_000, "collision": 10_000, "geom": 10_000}
+MOST = {
+    "link": 1000,
+    "body": 1000,
+    "joint": 1000,
+    "visual": 10_000,
+    "collision": 10_000,
+    "geom": 10_000,
+    "attach": 100,
+    "model": 100,
+}
 """Elements of a kind in a file; the largest known robot, an iCub with its frames, has 250 links."""
+LARGEST = {
+    "size.nkey": 10_000,
+    "size.nuserdata": 1_000_000,
+    "user.dim": 10_000,
+    "nsample": 10_000,
+    "texture.width": 8192,
+    "texture.height": 8192,
+    "hfield.nrow": 4096,
+    "hfield.ncol": 4096,
+    "map.shadowsize": 16_384,
+    "quality.shadowsize": 16_384,
+    "global.offwidth": 16_384,
+    "global.offheight": 16_384,
+    "resolution": 16_384,
+    "quality.numslices": 1000,
+    "quality.numstacks": 1000,
+    "quality.numquads": 1000,
+    "option.iterations": 10_000,
+    "option.ls_iterations": 10_000,
+    "option.noslip_iterations": 10_000,
+    "option.ccd_iterations": 10_000,
+    "option.sdf_iterations": 10_000,
+    "option.sdf_initpoints": 10_000,
+}
+"""MJCF: element and attribute, or attribute alone -> how many MuJoCo is asked to keep or compute; it takes any."""
+USER = ("nuser_", 1000)
+"""MJCF: how names of counts of user's numbers begin, and the most of an element."""
 GRIDS = ("composite", "flexcomp")
 """MJCF: elements that stand for a body at each point of a grid."""
 SHORTEST = 1e-5
@@ -35,7 +71,7 @@ def refuse_urdf(path: Path, root: ElementTree.Element) -> None:
     Raises:
         ModelError: one line that names file, link or joint, and number.
     """
-    _refuse_many(path, root)
+    refuse_many(path, root)
     for part in [*root.findall("link"), *root.findall("joint")]:
         for element in part.iter():
             of = f"{path}: <{element.tag}> of {part.tag} {part.get('name')!r}"
@@ -59,7 +95,6 @@ def refuse_mjcf(path: Path, root: ElementTree.Element) -> None:
     Raises:
         ModelError: one line that names file, element and number.
     """
-    _refuse_many(path, root)
     for element in root.iter():
         for key, words in _numbers(element, RANGES):
             of = f"{path}: {key} of <{element.tag}> {element.get('name', '')!r}"
@@ -68,12 +103,21 @@ def refuse_mjcf(path: Path, root: ElementTree.Element) -> None:
                 raise ModelError(f'{of}: "{text}"; expected the smaller first')
             if key in NOT_NEGATIVE and min(numbers) < 0:
                 raise ModelError(f'{of}: "{text}"; expected 0 or more')
+            most = (
+                USER[1] if key.startswith(USER[0]) else LARGEST.get(f"{element.tag}.{key}", LARGEST.get(key, FARTHEST))
+            )
+            if max(numbers) > most:
+                raise ModelError(f'{of}: "{text}"; expected at most {most:,}')
             if key == "timestep" and numbers[0] < SHORTEST:
                 raise ModelError(f'{of}: "{text}"; expected {SHORTEST:g} s or more')
 
 
-def _refuse_many(path: Path, root: ElementTree.Element) -> None:
-    """Refuse more links or shapes than a robot has: what is done for pairs of them would take minutes."""
+def refuse_many(path: Path, root: ElementTree.Element) -> None:
+    """Refuse more links or shapes than a robot has: what is done for pairs of them would take minutes.
+
+    Raises:
+        ModelError: one line that names the element, how many there are and how many there may be.
+    """
     found, waiting = collections.Counter[str](), [(root, 1)]
     while waiting:
         element, times = waiting.pop()
@@ -82,8 +126,13 @@ def _refuse_many(path: Path, root: ElementTree.Element) -> None:
         waiting += [(child, times * max(int(math.prod(copies)), 1)) for child in element]
         if element.tag in GRIDS:
             found["body"] += times * int(math.prod(copies))
+    refuse_counts(path, found)
+
+
+def refuse_counts(path: Path, found: Mapping[str, int]) -> None:
+    """Refuse a model with more elements of a kind than `MOST`; `found`: kind -> how many it has."""
     for tag, most in MOST.items():
-        if found[tag] > most:
+        if found.get(tag, 0) > most:
             raise ModelError(f"{path}: {found[tag]:,} elements <{tag}>; expected at most {most:,}")
 
 

@@ -14,20 +14,26 @@ from embodied.robot.files import limits
 from embodied.robot.files.xml import content, package_of, parse
 
 TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
-DEEPEST = 8  # files that include files
+MOST_FILES = 200  # of a model, which include each other
 
 
-def refuse_unsound(path: Path, root: ElementTree.Element, model: Path, depth: int = 0) -> None:
+def refuse_unsound(path: Path, root: ElementTree.Element) -> None:
     """Refuse numbers that mean nothing, and files and folders outside the model's package.
 
-    What it includes is held to the same.
+    Files that it includes or attaches are held to the same; elements of those that it includes are added to `root`.
+    """
+    _refuse_unsound(path, root, path, {path.resolve()})
+    limits.refuse_many(path, root)
+
+
+def _refuse_unsound(path: Path, root: ElementTree.Element, model: Path, included: set[Path]) -> None:
+    """Refuse what is unsound in one file and in those that it refers to.
 
     Args:
         model: The file that includes this one, from whose folder MuJoCo reads all of them.
+        included: Files that are part of the model already, which MuJoCo reads once.
     """
     home, package = model.resolve().parent, package_of(model)
-    if depth > DEEPEST:
-        raise ModelError(f"{path}: files that include files, more than {DEEPEST} deep")
     limits.refuse_mjcf(path, root)
     compilers = root.findall("compiler")
     folders = [element.get(key, "") for element in compilers for key in ("meshdir", "texturedir", "assetdir")]
@@ -36,11 +42,34 @@ def refuse_unsound(path: Path, root: ElementTree.Element, model: Path, depth: in
         there = (home / name).resolve()
         if not there.is_relative_to(package) and not there.is_relative_to(home.parent):
             raise ModelError(f"{path}: refers to {name!r}, outside of {package}; copy it beside the model")
-    for element in root.iter("include"):
-        included = home / element.get("file", "")
-        if not included.is_file():
+    for element in root.findall("./asset/model"):
+        _refuse_attached(path, home / element.get("file", ""))
+    for element in list(root.iter("include")):
+        file = home / element.get("file", "")
+        if not file.is_file():
             raise ModelError(f"{path}: includes {element.get('file', '')!r}, which does not exist in {home}")
-        refuse_unsound(included, parse(included, content(included)), model, depth + 1)
+        if file.resolve() in included:
+            raise ModelError(f"{path}: includes {element.get('file', '')!r}, which is part of the model already")
+        included.add(file.resolve())
+        if len(included) > MOST_FILES:
+            raise ModelError(
+                f"{path}: includes {element.get('file', '')!r}; expected a model of no more than {MOST_FILES} files"
+            )
+        part = parse(file, content(file))
+        _refuse_unsound(file, part, model, included)
+        element.extend(part)
+
+
+def _refuse_attached(path: Path, file: Path) -> None:
+    """Refuse what is unsound in a model of which `path` attaches parts."""
+    if not file.is_file():
+        raise ModelError(f"{path}: attaches parts of {file}, which does not exist")
+    root = parse(file, content(file))
+    if root.tag != "mujoco":
+        raise ModelError(f"{path}: attaches parts of {file}, whose root element is <{root.tag}>; expected <mujoco>")
+    refuse_unsound(file, root)
+    if root.find("./asset/model") is not None:
+        raise ModelError(f"{path}: attaches parts of {file}, which attaches parts itself; attach them here")
 
 
 def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:

@@ -58,8 +58,10 @@ def read_model(path: Path, collision: str = PRIMITIVES) -> ModelFile:
     """
     root = parse(path, content(path))
     if root.tag == "mujoco":
-        refuse_unsound(path, root, path)
+        refuse_unsound(path, root)
         spec = _spec(path, None)
+        attached = {"body": len(spec.bodies), "joint": len(spec.joints), "geom": len(spec.geoms)}
+        limits.refuse_counts(path, attached)
         return ModelFile(spec, False, tuple(keep_robot(path, spec)))
     if root.tag != "robot":
         raise ModelError(f"{path}: its root element is <{root.tag}>; expected <mujoco> (MJCF) or <robot> (URDF)")
@@ -216,7 +218,7 @@ def _with_compiler(root: ElementTree.Element, weighed: bool) -> str:
 def _spec(path: Path, text: str | None) -> mujoco.MjSpec:
     try:
         return mujoco.MjSpec.from_file(str(path)) if text is None else mujoco.MjSpec.from_string(text)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         said = one_line(error)
         if text is not None:  # line numbers of this text are not the file's
             said = re.sub(r",? line \d+", "", said)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import mujoco
 import pytest
 
 from embodied.errors import ModelError
+from embodied.robot.files import mjcf
 from embodied.robot.files.model import read_model
 
 URDF = """<robot name="two"><link name="base"/><link name="arm"><inertial><mass value="1"/>
@@ -66,11 +68,114 @@ def test_numbers_of_included_files_and_defaults(tmp_path: Path) -> None:
         read_model(file)
 
 
+def test_files_that_include_each_other_or_a_file_twice(tmp_path: Path) -> None:
+    """Each includes the next one twice: read as often as they are named, these would be 2^20 files."""
+    for number in range(20):
+        include = f'<include file="{number + 1}.xml"/>'
+        (tmp_path / f"{number}.xml").write_text(f"<mujoco>{include}{include}</mujoco>")
+    (tmp_path / "20.xml").write_text('<mujoco><include file="0.xml"/></mujoco>')
+    with pytest.raises(ModelError, match=re.escape("20.xml: includes '0.xml', which is part of the model already")):
+        read_model(tmp_path / "0.xml")
+    (tmp_path / "20.xml").write_text("<mujoco/>")
+    with pytest.raises(ModelError, match=re.escape("19.xml: includes '20.xml', which is part of the model already")):
+        read_model(tmp_path / "0.xml")
+
+
+def test_what_is_included_many_times_over_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "part.xml").write_text(f"<mujoco>{'<body/>' * 100}</mujoco>")
+    file = tmp_path / "one.xml"
+    file.write_text(
+        '<mujoco><worldbody><replicate count="99"><include file="part.xml"/></replicate></worldbody></mujoco>'
+    )
+    with pytest.raises(ModelError, match="9,900 elements <body>; expected at most 1,000"):
+        read_model(file)
+
+
+ATTACHES = """<mujoco><asset><model name="m" file="{}"/></asset>
+<worldbody><frame><attach model="m" body="b" prefix="p"/></frame></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ('<mujoco><option timestep="0"/></mujoco>', "{part}: timestep of <option> '': \"0\"; expected 1e-05"),
+        (
+            '<mujoco><asset><mesh file="../../../a.obj"/></asset></mujoco>',
+            "{part}: refers to '../../../a.obj', outside",
+        ),
+        ('<mujoco><asset><model file="one.xml"/></asset></mujoco>', "{part}, which attaches parts itself; attach them"),
+        ("<robot/>", "{part}, whose root element is <robot>; expected <mujoco>"),
+        (None, "attaches parts of {part}, which does not exist"),
+    ],
+)
+def test_attached_models_are_held_to_the_same(tmp_path: Path, part: str | None, expected: str) -> None:
+    file, other = tmp_path / "one.xml", tmp_path / "parts" / "part.xml"
+    other.parent.mkdir()
+    (other.parent / "one.xml").write_text("<mujoco/>")
+    file.write_text(ATTACHES.format("parts/part.xml"))
+    if part is not None:
+        other.write_text(part)
+    with pytest.raises(ModelError, match=re.escape(expected.format(part=other))):
+        read_model(file)
+
+
+def test_a_model_may_attach_parts_of_another(tmp_path: Path) -> None:
+    (tmp_path / "part.xml").write_text(
+        '<mujoco><worldbody><body name="b"><joint/><geom size="0.1"/></body></worldbody></mujoco>'
+    )
+    (tmp_path / "one.xml").write_text(ATTACHES.format("part.xml"))
+    assert "pb" in [body.name for body in read_model(tmp_path / "one.xml").spec.bodies]
+
+
 def test_a_time_step_that_would_never_end(tmp_path: Path) -> None:
     file = tmp_path / "one.xml"
     file.write_text('<mujoco><option timestep="0"/></mujoco>')
     with pytest.raises(ModelError, match="timestep of <option> '': \"0\"; expected 1e-05 s or more"):
         read_model(file)
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [
+        ('<size nkey="100000000"/>', "nkey of <size> '': \"100000000\"; expected at most 10,000"),
+        ('<size nuser_geom="1000000000"/>', "nuser_geom of <size> '': \"1000000000\"; expected at most 1,000"),
+        (
+            '<asset><texture name="t" width="99999"/></asset>',
+            "width of <texture> 't': \"99999\"; expected at most 8,192",
+        ),
+        (
+            '<asset><hfield name="h" nrow="1e9" ncol="2"/></asset>',
+            "nrow of <hfield> 'h': \"1e9\"; expected at most 4,096",
+        ),
+        ('<option iterations="2000000000"/>', "iterations of <option> '': \"2000000000\"; expected at most 10,000"),
+        ('<visual><quality numslices="1e9"/></visual>', "numslices of <quality> '': \"1e9\"; expected at most 1,000"),
+    ],
+)
+def test_numbers_by_which_memory_or_time_would_grow_without_end(tmp_path: Path, element: str, expected: str) -> None:
+    file = tmp_path / "one.xml"
+    file.write_text(f"<mujoco>{element}</mujoco>")
+    with pytest.raises(ModelError, match=re.escape(f"{file}: {expected}")):
+        read_model(file)
+
+
+def test_what_does_not_fit_into_memory_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo raises a `RuntimeError` there, unlike for all else that it does not read."""
+
+    def fill_memory(file: str) -> None:
+        raise RuntimeError("Caught an unknown\nexception!")
+
+    monkeypatch.setattr(mujoco.MjSpec, "from_file", fill_memory)
+    file = tmp_path / "one.xml"
+    file.write_text("<mujoco/>")
+    with pytest.raises(ModelError, match=re.escape(f"{file}: MuJoCo does not read it: Caught an unknown exception!")):
+        read_model(file)
+
+
+def test_more_files_than_a_model_has(tmp_path: Path) -> None:
+    for number in range(mjcf.MOST_FILES + 2):
+        (tmp_path / f"{number}.xml").write_text(f'<mujoco><include file="{number + 1}.xml"/></mujoco>')
+    with pytest.raises(ModelError, match=f"no more than {mjcf.MOST_FILES} files"):
+        read_model(tmp_path / "0.xml")
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_an_absolute_path_inside_the_package_is_one_of_its_own(tmp_path: Path, p
     mesh.write_text(LINE)
     assert find_mesh(tmp_path / "q.urdf", place.format(mesh)) == mesh
     (tmp_path / "q.xml").write_text(f"<mujoco><asset><mesh file='{mesh}'/></asset></mujoco>")
-    refuse_unsound(tmp_path / "q.xml", ElementTree.parse(tmp_path / "q.xml").getroot(), tmp_path / "q.xml")
+    refuse_unsound(tmp_path / "q.xml", ElementTree.parse(tmp_path / "q.xml").getroot())
 
 
 @pytest.mark.parametrize("mark", ["package.xml", "pyproject.toml", "__init__.py"])
@@ -221,8 +221,8 @@ def test_a_package_reaches_from_its_mark_and_no_further(tmp_path: Path, mark: st
     model.write_text("<mujoco><asset><mesh file='../../meshes/a.obj'/></asset></mujoco>")
     assert find_mesh(model, "../../meshes/a.obj") is None
     with pytest.raises(EmbodiedError, match="outside of"):
-        refuse_unsound(model, ElementTree.parse(model).getroot(), model)
+        refuse_unsound(model, ElementTree.parse(model).getroot())
     (tmp_path / "pack" / mark).touch()
     assert find_mesh(model, "../../meshes/a.obj") == mesh
-    refuse_unsound(model, ElementTree.parse(model).getroot(), model)
+    refuse_unsound(model, ElementTree.parse(model).getroot())
     assert find_mesh(model, "../../../a.obj") is None

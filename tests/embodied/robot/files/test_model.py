@@ -145,7 +145,7 @@ def test_what_cannot_be_fixed_is_refused_in_one_line(load: Load, text: str, mess
     [
         ("<mujoco><asset><mesh file='../../../etc/x.stl'/></asset></mujoco>", "outside of"),
         ("<mujoco><compiler meshdir='/etc'/></mujoco>", "outside of"),
-        ("<mujoco><include file='part.xml'/></mujoco>", "files that include files"),
+        ("<mujoco><include file='part.xml'/></mujoco>", "which is part of the model already"),
     ],
 )
 def test_included_files_may_refer_to_nothing_outside(load: Load, tmp_path: Path, part: str, message: str) -> None:
