@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ def without_efforts(file: Path, joints: list[str]) -> tuple[Path, Description]:
 def write(file: Path, description: Description) -> None:
     """Write a description beside a model file."""
     path = file.parent / NAME
-    if path.exists():
+    if os.path.lexists(path):
         raise EmbodiedError(f"{path} exists already; move it away to have it written anew")
     description.write(path)
     cli.show(f"description: {path}")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from embodied.core.hooks import shown
 from embodied.errors import ModelError, closest
 from embodied.robot.files import content
 from embodied.storage.files import write_atomic
@@ -75,7 +79,7 @@ class Description:
         """
         try:
             given = tomllib.loads(content(path).decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also of integers of thousands of digits
             raise ModelError(f"{path} is no TOML: {error}") from None
         fields = {field.name: field for field in dataclasses.fields(cls)}
         if unknown := sorted(set(given) - set(fields)):
@@ -87,7 +91,7 @@ class Description:
     def beside(cls, model: Path) -> Description:
         """Description beside a model file, or an empty one."""
         path = model.parent / NAME
-        said = cls.read(path) if path.exists() else cls()
+        said = cls.read(path) if os.path.lexists(path) else cls()  # a broken link is no absence
         return said if said.file in (None, model.name) else cls()
 
     def write(self, path: Path) -> None:
@@ -125,35 +129,40 @@ COMMENTS = {
     "rotor_lag": "s, time constant of a rotor's speed",
     "drag": "N s/m of air drag along x, y, z",
 }
-TABLES = ("home", "kp", "kv", "effort", "speed", "acceleration")
-LISTS = ("joints", "feet")
 LARGEST = 1e6  # of any number
 
 
 def _checked(path: Path, key: str, value: Any) -> Any:
     """A value of the type that its key has."""
-    if key in TABLES:
-        numbers = isinstance(value, dict) and all(_is_number(number) for number in value.values())
-        if not numbers:
-            raise ModelError(f"{path}: {key} is {value!r}; expected a table of joints and numbers")
-        return {name: float(number) for name, number in value.items()}
-    if key in LISTS:
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise ModelError(f"{path}: {key} is {value!r}; expected a list of names")
-        return tuple(value)
-    if key in ROTOR_KEYS:
-        expected, convert = ROTOR_KEYS[key]
-        converted = convert(value)
-        if converted is None:
-            raise ModelError(f"{path}: {key} is {value!r}; expected {expected}")
-        return converted
-    if not isinstance(value, str):
-        raise ModelError(f"{path}: {key} is {value!r}; expected a name in quotes")
-    return value
+    expected, convert = CHECKS.get(key, ("a name in quotes", _name))
+    converted = convert(value)
+    if converted is None:
+        raise ModelError(f"{path}: {key} is {shown(value)}; expected {expected}")
+    return converted
+
+
+def _name(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    return tuple(value) if isinstance(value, list) and all(isinstance(name, str) for name in value) else None
+
+
+def _table(number: Callable[[Any], float | None], value: Any) -> dict[str, float] | None:
+    """A table of joints and numbers, of which each is what `number` makes of it."""
+    if not isinstance(value, dict):
+        return None
+    found = {name: number(entry) for name, entry in value.items()}
+    return None if None in found.values() else {name: entry for name, entry in found.items() if entry is not None}
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def _any(value: Any) -> float | None:
+    return float(value) if _is_number(value) else None
 
 
 def _positive(value: Any) -> float | None:
@@ -200,7 +209,15 @@ def _thrusts(value: Any) -> tuple[float, ...] | None:
     return None if not thrusts or None in thrusts else tuple(thrust for thrust in thrusts if thrust is not None)
 
 
-ROTOR_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "joints": ("a list of names", _names),
+    "feet": ("a list of names", _names),
+    "home": ("a table of joints and numbers", functools.partial(_table, _any)),
+    "kp": ("a table of joints and positive numbers", functools.partial(_table, _positive)),
+    "kv": ("a table of joints and numbers, at least 0", functools.partial(_table, _at_least_zero)),
+    "effort": ("a table of joints and numbers, at least 0", functools.partial(_table, _at_least_zero)),
+    "speed": ("a table of joints and positive numbers", functools.partial(_table, _positive)),
+    "acceleration": ("a table of joints and positive numbers", functools.partial(_table, _positive)),
     "rotors": ("a list of names, or of places [x, y, z] in m", _places),
     "rotor_axes": ("a list of directions [x, y, z]", _axes),
     "spin": ("a list of 1 (counter-clockwise seen from above) and -1", _spins),
@@ -210,7 +227,7 @@ ROTOR_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rotor_lag": ("a number of s, at least 0", _at_least_zero),
     "drag": ("[x, y, z] in N s/m, at least 0", _drag),
 }
-"""Key of multirotors -> what is expected, and the value that is meant, or None."""
+"""Key of a table, a list or a multirotor's number -> what is expected, and the value that is meant, or None."""
 
 
 def _toml(value: Any) -> str:
@@ -226,13 +243,13 @@ def _toml(value: Any) -> str:
 
 
 def _shortened(table: dict[str, float]) -> dict[str, float]:
-    """A table with its most frequent number given once, for `*`; numbers to four digits after the point."""
-    rounded = {name: round(number, 4) + 0.0 for name, number in table.items()}
+    """A table with its most frequent number given once, for `*`."""
+    rounded = {name: float(f"{number:.6g}") for name, number in table.items()}
     common, count = collections.Counter(rounded.values()).most_common(1)[0]
     others = {name: number for name, number in rounded.items() if number != common}
     return {"*": common, **others} if count > 1 else rounded
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """A basic string of TOML: as JSON writes it, but for one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -155,12 +155,14 @@ def _urdf_speeds(path: Path) -> dict[str, float]:
 def by_joint(path: Path, key: str, said: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     """Joint -> number, of a table whose keys are joints or patterns such as `*_knee`; later ones win.
 
+    A joint's own name is no pattern, also where it is called `q[1]`.
+
     Raises:
         UnknownNameError: a pattern fits no joint.
     """
     found: dict[str, float] = {}
     for pattern, number in said.items():
-        fitting = fnmatch.filter(names, pattern)
+        fitting = [pattern] if pattern in names else fnmatch.filter(names, pattern)
         if not fitting:
             raise UnknownNameError(f"joint in {path} (key {key})", pattern, names)
         found |= dict.fromkeys(fitting, number)

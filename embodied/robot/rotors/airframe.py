@@ -58,6 +58,10 @@ def find_airframe(path: Path, tree: Tree, data: mujoco.MjData, said: Description
     assumed: list[tuple[str, str]] = []
     spins = _spins(path, places, points, said, remarks, assumed)
     thrusts = _thrusts(places, body.mass, said, remarks, assumed)
+    if sum(thrust * axis[2] for thrust, axis in zip(thrusts, axes, strict=True)) <= 0:
+        raise ModelError(
+            f"{path}: its rotors push down or sideways together; say rotor_axes in {NAME}, [0, 0, 1] for up"
+        )
     torques = _torques(places, points, said, remarks, assumed)
     lag, drag = said.rotor_lag, said.drag
     if lag is None:

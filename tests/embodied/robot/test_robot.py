@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from embodied.errors import EmbodiedError
-from embodied.robot import Description, Kind, Robot, picture, standard_model
+from embodied.robot import NAME, Description, Kind, Robot, picture, standard_model
 from embodied.robot import __main__ as command
 from embodied.robot.tree import lowest_point
 from tests.kit.robots import LINK, MESH, arm, biped, fingers, joint, multirotor, quadruped, six_axes
@@ -250,7 +250,14 @@ def test_another_models_description_is_not_used(load: Load) -> None:
         ("feet = 'a'", r"feet is 'a'; expected a list of names"),
         ("home = { a = 'b' }", r"home is .*; expected a table of joints and numbers"),
         ("home = { nose = 1 }", r"unknown joint in .*robot.urdf \(key home\) 'nose'"),
-        ("kp = { a = nan }", r"kp is .*; expected a table of joints and numbers"),
+        ("kp = { a = nan }", r"kp is .*; expected a table of joints and positive numbers"),
+        ("kp = { '*' = 0 }", r"kp is .*; expected a table of joints and positive numbers"),
+        ("kv = { '*' = -1 }", r"kv is .*; expected a table of joints and numbers, at least 0"),
+        ("effort = { '*' = -1 }", r"effort is .*; expected a table of joints and numbers, at least 0"),
+        ("speed = { '*' = 0 }", r"speed is .*; expected a table of joints and positive numbers"),
+        ("acceleration = { '*' = -3 }", r"acceleration is .*; expected a table of joints and positive numbers"),
+        (f"kp = {'9' * 5000}", r"robot.toml is no TOML: Exceeds the limit"),
+        (f"kp = 0x{'f' * 5000}", r"kp is a int; expected a table"),
         ("feet = ['nose', 'ear']", r"unknown foot in .*robot.urdf \(key feet\) 'nose'"),
         ("trunk = 'nose'", r"unknown body in .*robot.urdf \(key trunk\) 'nose'"),
         ("= 3", r"robot.toml is no TOML"),
@@ -259,6 +266,40 @@ def test_another_models_description_is_not_used(load: Load) -> None:
 def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) -> None:
     with pytest.raises(EmbodiedError, match=message):
         load(quadruped(), text)
+
+
+def test_a_description_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    """Names with all that XML may have in them, and numbers of all sizes."""
+    name = 'a "b"\\\n\t\x7f é'
+    said = Description(
+        **{"file": name, "joints": (name, "q[1]"), "home": {name: 0.0, "q[1]": -2.5e-7}},
+        **{"kp": {name: 1e-5, "q[1]": 123456.0}, "effort": {name: 2e-9, "q[1]": 2e-9}},
+    )
+    said.write(tmp_path / NAME)
+    read = Description.read(tmp_path / NAME)
+    assert read == dataclasses.replace(said, effort={"*": 2e-9})
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_a_joints_own_name_is_no_pattern(load: Load) -> None:
+    text = quadruped().replace('"leg1_hip"', '"q[1]"').replace('"leg1_knee"', '"q1"')
+    robot = load(text, "kp = { 'q[1]' = 7, q1 = 9 }")
+    assert {joint.name: joint.servo.kp for joint in robot.joints if joint.name.startswith("q")} == {"q[1]": 7, "q1": 9}
+    robot.description().write(robot.file.parent / NAME)
+    assert Robot.load(robot.file).home_angles == pytest.approx(robot.home_angles, rel=1e-5)
+
+
+@pytest.mark.usefixtures("any_pose")
+def test_a_description_that_is_a_broken_link_is_neither_passed_over_nor_written_through(
+    load: Load, tmp_path: Path
+) -> None:
+    file, there = load(quadruped()).file, tmp_path / "elsewhere.toml"
+    (file.parent / NAME).symlink_to(there)
+    with pytest.raises(EmbodiedError, match=r"cannot read .*robot.toml: No such file"):
+        Robot.load(file)
+    with pytest.raises(EmbodiedError, match="exists already"):
+        command.write(file, Description())
+    assert not there.exists()
 
 
 @pytest.mark.usefixtures("any_pose")

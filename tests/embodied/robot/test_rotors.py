@@ -161,6 +161,16 @@ OBJECT = f'<robot name="m"><link name="base">{BASE}</link></robot>'
         (multirotor(), "spin = [1, 2, 1, 2]", r"spin is .*; expected a list of 1 \(counter-clockwise"),
         (multirotor(), "spin = [1, -1]", r"2 entries of spin in robot.toml for 4 rotors"),
         (multirotor(), "thrust = [1, 0, 1, 1]", r"thrust is .*; expected a positive number of N, or a list"),
+        (
+            multirotor(),
+            "rotor_axes = [[0, 0, -1], [0, 0, -1], [0, 0, -1], [0, 0, -1]]",
+            r"its rotors push down .*rotor_axes",
+        ),
+        (
+            multirotor(),
+            "rotor_axes = [[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, -1]]",
+            r"its rotors push down or sideways",
+        ),
         (multirotor(), "thrust = [1, 2]", r"2 entries of thrust in robot.toml for 4 rotors"),
         (multirotor(), "thrust_to_weight = 'much'", r"thrust_to_weight is 'much'; expected a positive number"),
         (multirotor(), "drag = [1, -1, 0]", r"drag is .*; expected \[x, y, z\] in N s/m, at least 0"),
