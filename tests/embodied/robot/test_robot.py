@@ -271,10 +271,8 @@ def test_descriptions_that_lie_are_refused(load: Load, text: str, message: str) 
 def test_a_description_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     """Names with all that XML may have in them, and numbers of all sizes."""
     name = 'a "b"\\\n\t\x7f é'
-    said = Description(
-        **{"file": name, "joints": (name, "q[1]"), "home": {name: 0.0, "q[1]": -2.5e-7}},
-        **{"kp": {name: 1e-5, "q[1]": 123456.0}, "effort": {name: 2e-9, "q[1]": 2e-9}},
-    )
+    home, kp, effort = {name: 0.0, "q[1]": -2.5e-7}, {name: 1e-5, "q[1]": 123456.0}, {name: 2e-9, "q[1]": 2e-9}
+    said = Description(file=name, joints=(name, "q[1]"), home=home, kp=kp, effort=effort)
     said.write(tmp_path / NAME)
     read = Description.read(tmp_path / NAME)
     assert read == dataclasses.replace(said, effort={"*": 2e-9})
