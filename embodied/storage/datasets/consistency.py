@@ -125,7 +125,7 @@ def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
     column = table[name]
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise EmbodiedError(f"'{path}' has {name} of type {column.type}; expected numbers")
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
 def _size(size: tuple[int, int]) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from embodied.core.hooks import shown
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.files import dumps, read_json
 
@@ -38,6 +39,7 @@ COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 instruction."""
 CAMERA = re.compile(r"[A-Za-z0-9_-]+")  # names that are safe as part of a path
 LARGEST_SIDE, LARGEST_VECTOR = 16384, 65536  # beyond, a file with false sizes would fill the memory
+LARGEST = 2**53  # of any count: of larger ones neighbours are the same number to other programs
 CODEC, PIXELS = "h264", "yuv420p"
 NEAR = 0.25  # of a frame: times as near as this are the same
 
@@ -151,7 +153,7 @@ def read_info(folder: Path) -> DatasetInfo:
         raise EmbodiedError(f"dataset '{folder}' is of version {version!r}; this reads LeRobot's {VERSION}")
     try:
         return _parsed(document)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"dataset '{folder}' does not fit: {detail} ({INFO})") from error
 
@@ -163,14 +165,18 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
         if document[key] != expected:
             raise ValueError(f"{key} is {document[key]!r}, expected {expected!r}")
     features = document["features"]
+    if not isinstance(features, dict) or not all(isinstance(value, dict) for value in features.values()):
+        raise ValueError("features are no table of tables")
     images = {key.removeprefix(IMAGES): value for key, value in features.items() if key.startswith(IMAGES)}
-    sizes = {tuple(int(side) for side in value["shape"]) for value in images.values()}
+    sizes = {
+        tuple(_whole(side, f"a side of {IMAGES}{key}") for side in value["shape"]) for key, value in images.items()
+    }
     if not images or len(sizes) != 1 or any(value["dtype"] != "video" for value in images.values()):
         raise ValueError(f"expected videos {IMAGES}* of one size; its features are {listing(features)}")
     (shape,) = sizes
     if len(shape) != 3 or shape[2] != 3 or min(shape) < 1 or max(shape) > LARGEST_SIDE:
         raise ValueError(f"images are {shape}, expected (height, width, 3), at most {LARGEST_SIDE} pixels a side")
-    fps = _whole(document, "fps")
+    fps = _whole(document["fps"], "fps")
     for camera, value in images.items():
         said = {
             key: value["info"][key]
@@ -187,17 +193,17 @@ def _parsed(document: Mapping[str, Any]) -> DatasetInfo:
         state_names=_names(features[STATE], STATE),
         action_names=_names(features[ACTION], ACTION),
         keypoint_names=_keypoint_names(features, tuple(images)),
-        episodes=_whole(document, "total_episodes"),
-        frames=_whole(document, "total_frames"),
-        instructions=_whole(document, "total_tasks"),
+        episodes=_whole(document["total_episodes"], "total_episodes"),
+        frames=_whole(document["total_frames"], "total_frames"),
+        instructions=_whole(document["total_tasks"], "total_tasks"),
     )
 
 
-def _whole(document: Mapping[str, Any], key: str) -> int:
+def _whole(value: Any, what: str) -> int:
     """A whole number of the document, which others may write as 30.0."""
-    value = document[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != round(value):
-        raise ValueError(f"{key} is {value!r}, expected a whole number")
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if not number or value != round(value):
+        raise ValueError(f"{what} is {shown(value)}, expected a whole number of at most {LARGEST:,}")
     return int(value)
 
 
@@ -214,8 +220,8 @@ def _keypoint_names(features: Mapping[str, Any], cameras: tuple[str, ...]) -> tu
 def _names(feature: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """Names of a vector's numbers, which other writers may leave out or nest."""
     (size,) = feature["shape"]
-    if not isinstance(size, int) or not 1 <= size <= LARGEST_VECTOR:
-        raise ValueError(f"the shape of {key} is [{size!r}], expected one number from 1 to {LARGEST_VECTOR}")
+    if not 1 <= _whole(size, f"the shape of {key}") <= LARGEST_VECTOR:
+        raise ValueError(f"the shape of {key} is [{size}], expected one number from 1 to {LARGEST_VECTOR}")
     names = feature.get("names")
     if isinstance(names, list) and len(names) == size:
         return tuple(map(str, names))

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.rendering.video_files import Decoder
@@ -117,7 +118,7 @@ class Dataset(Sequence[Episode]):
                 feature: {name: np.asarray(value, np.float64) for name, value in kinds.items()}
                 for feature, kinds in document.items()
             }
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError) as error:
             raise EmbodiedError(f"cannot read '{path}': {reason(error)}") from error
 
     def __len__(self) -> int:
@@ -209,7 +210,7 @@ class Dataset(Sequence[Episode]):
         check_frames(path, table, inside, info, self.instructions)
         try:
             vectors = {name: matrix(table[name], len(names)) for name, names in info.vectors.items()}
-        except (ValueError, AttributeError) as error:
+        except (ValueError, pa.ArrowException) as error:
             raise EmbodiedError(f"the table '{path}' does not hold what {layout.INFO} says: {reason(error)}") from error
         check_finite(path, vectors)
         return index, (vectors, next(iter(inside.values())).first)

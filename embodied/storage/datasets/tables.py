@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from embodied.core.hooks import shown
 from embodied.errors import EmbodiedError, listing, reason
 from embodied.storage.datasets.episode import Episode
 from embodied.storage.datasets.layout import IMAGES, NEAR, DatasetInfo, chunk_and_file
@@ -132,8 +134,11 @@ def read_instructions(path: Path) -> list[str]:
     names = [name for name in table.column_names if name != "task_index"]
     if not names:
         raise EmbodiedError(f"'{path}' names no instructions; its columns are {listing(table.column_names)}")
+    for name, fits in (("task_index", _is_count), (names[0], _is_text)):
+        if not fits(kind := table[name].type):
+            raise EmbodiedError(f"'{path}' has {name} of type {kind}, unlike LeRobot")
     numbers, texts = table["task_index"].to_pylist(), table[names[0]].to_pylist()
-    if sorted(map(str, numbers)) != sorted(map(str, range(len(texts)))) or not all(isinstance(t, str) for t in texts):
+    if sorted(map(str, numbers)) != sorted(map(str, range(len(texts)))) or None in texts:
         raise EmbodiedError(f"'{path}' does not number texts from 0: {listing(numbers)}, {listing(texts)}")
     return [text for _, text in sorted(zip(numbers, texts, strict=True))]
 
@@ -152,12 +157,15 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     rows: list[tuple[Path, dict[str, Any]]] = []
     for path in paths:
         table = read_table(path, needed)
-        if empty := [name for name in needed if table[name].null_count]:
-            raise EmbodiedError(f"'{path}' leaves cells of {listing(empty)} empty")
-        for name in needed:
-            if not _KINDS.get(name.rpartition("/")[2], pa.types.is_integer)(kind := table[name].type):
-                raise EmbodiedError(f"'{path}' has {name} of type {kind}, unlike LeRobot's")
         chosen = table.select([*needed, *(name for name in more if name in table.column_names)])
+        filled = [name for name in chosen.column_names if name.removeprefix(OWN) not in COUNTS]
+        if empty := [name for name in filled if chosen[name].null_count]:
+            raise EmbodiedError(f"'{path}' leaves cells of {listing(empty)} empty")
+        for name in chosen.column_names:
+            if not _KINDS.get(name.rpartition("/")[2], _is_count)(kind := chosen[name].type):
+                raise EmbodiedError(
+                    f"'{path}' has {name} of type {kind}, unlike {'ours' if OWN in name else 'LeRobot'}"
+                )
         rows += [(path, row) for row in chosen.to_pylist()]
     rows.sort(key=lambda item: item[1]["episode_index"])
     first = 0
@@ -187,9 +195,25 @@ def read_episodes(paths: Sequence[Path], info: DatasetInfo, chunk: int) -> list[
     ]
 
 
+def _is_count(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_null(kind)  # null: of a column of empty cells
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 _KINDS = {
-    "tasks": lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind),
+    "tasks": _is_list,
     "from_timestamp": pa.types.is_floating,
+    "to_timestamp": pa.types.is_floating,
+    "task": _is_text,
+    "success": pa.types.is_boolean,
+    "noise": pa.types.is_floating,
 }
 """Type of columns that are not whole numbers."""
 
@@ -222,7 +246,11 @@ def _check_row(path: Path, row: Mapping[str, Any], number: int, first: int, info
 
 
 def read_statistics(paths: Sequence[Path]) -> list[dict[str, Statistics]]:
-    """Of each episode in the tables of `episode_table`."""
+    """Of each episode in the tables of `episode_table`.
+
+    Raises:
+        EmbodiedError: a table is missing or damaged, or one is no array of numbers.
+    """
     found: list[dict[str, Statistics]] = []
     for path in paths:
         table = read_table(path, ())
@@ -231,8 +259,18 @@ def read_statistics(paths: Sequence[Path]) -> list[dict[str, Statistics]]:
             found.append({})
             for name, value in row.items():
                 feature, _, kind = name.removeprefix(f"{STATISTICS}/").rpartition("/")
-                found[-1][feature] = {**found[-1].get(feature, {}), kind: np.asarray(value)}
+                found[-1][feature] = {**found[-1].get(feature, {}), kind: _statistic(path, name, value)}
     return found
+
+
+def _statistic(path: Path, name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "iuf":
+        raise EmbodiedError(f"'{path}' has {name} {shown(value)}; expected an array of numbers")
+    return array
 
 
 def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
@@ -256,12 +294,17 @@ def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
 
 
 def matrix(column: pa.ChunkedArray, size: int) -> np.ndarray:
-    """(T, size) float32 of a column of lists, or of numbers.
+    """(T, size) float32 of a column of lists, which may hold lists, or of numbers.
 
     Raises:
-        ValueError: the lists are of another length.
+        ValueError: the lists are of another length, or of something else than numbers.
     """
     values = column.combine_chunks()
-    while not pa.types.is_floating(values.type) and not pa.types.is_integer(values.type):
+    while _is_list(values.type):
+        lengths = pc.unique(pc.list_value_length(values)).to_pylist()
+        if len(lengths) != 1 or None in lengths:
+            raise ValueError(f"a column has lists of {listing(lengths)} numbers, expected {size} in each row")
         values = values.flatten()
+    if not pa.types.is_floating(values.type) and not pa.types.is_integer(values.type):
+        raise ValueError(f"a column is of type {column.type}, expected {size} numbers in each row")
     return np.asarray(values.to_numpy(zero_copy_only=False), np.float32).reshape(len(column), size)

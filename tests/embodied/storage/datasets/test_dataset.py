@@ -312,7 +312,8 @@ def replaced(path: Path, column: str, values: Any) -> None:
     """Write other values, or what a function makes of those that there are."""
     table = pq.read_table(path)
     told = values(table[column].to_pylist()) if callable(values) else values
-    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(told)), path)
+    array = told if isinstance(told, pa.Array) else pa.array(told)
+    pq.write_table(table.set_column(table.column_names.index(column), column, array), path)
 
 
 def of_frames(column: str, values: Any, file: int = 1) -> Callable[[Path], object]:
@@ -351,6 +352,12 @@ def lying(at: Path, feature: str, **values: object) -> None:
     path.write_text(json.dumps(document))
 
 
+def featured(at: Path, feature: str, **values: object) -> None:
+    """Other properties of a feature."""
+    features = json.loads((at / layout.INFO).read_text())["features"]
+    edited(at, features={**features, feature: features[feature] | values})
+
+
 def bare_rate(at: Path) -> None:
     """Another rate, of which the features say nothing, as other writers do."""
     features = json.loads((at / layout.INFO).read_text())["features"]
@@ -360,6 +367,15 @@ def bare_rate(at: Path) -> None:
 def shared_frames(at: Path) -> None:
     of_episodes(f"{FRONT}/from_timestamp", [0.0, 0.0, 1.0, 0.0])(at)
     of_episodes(f"{FRONT}/to_timestamp", [0.6, 1.5, 1.35, 1.25])(at)
+
+
+def mapped(rows: list[list[float]]) -> pa.Array:
+    return pa.array([[("a", 1.0)] for _ in rows], pa.map_(pa.string(), pa.float32()))
+
+
+def ragged(rows: list[list[float]]) -> list[list[float]]:
+    """As many numbers in all, another count in two rows."""
+    return [[*rows[0], 0.0], rows[1][1:], *rows[2:]]
 
 
 FRONT = "videos/observation.images.front"
@@ -416,9 +432,40 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "lengths": (of_episodes("length", [12, 31, 6, 25]), "says dataset_to_index 42 of episode 1; expected 43"),
     "empty": (of_episodes("length", [12, 30, 0, 32]), "says length 0 of episode 2; expected 1"),
     "a column twice": (doubled, "has two columns of one name"),
-    "words for lengths": (of_episodes("length", list("abcd")), "has length of type string, unlike LeRobot's"),
+    "words for lengths": (of_episodes("length", list("abcd")), "has length of type string, unlike LeRobot"),
     "statistics": (lambda at: lying(at, ACTION, mean=[0.0, 3.0]), r"stats.json' says mean of action is 0, 3; that of"),
     "shape of them": (lambda at: lying(at, STATE, std=[1.0]), "says std of observation.state is 1; that of its frames"),
+    "endless rate": (lambda at: edited(at, fps=math.inf), "fps is inf, expected a whole number of at most"),
+    "endless count": (lambda at: edited(at, total_frames=1e300), "total_frames is 1e.300, expected a whole number"),
+    "no features": (lambda at: edited(at, features=[1]), "features are no table of tables"),
+    "features of words": (lambda at: edited(at, features={ACTION: "a"}), "features are no table of tables"),
+    "parts of pixels": (
+        lambda at: featured(at, "observation.images.front", shape=[48.5, 64, 3]),
+        "a side of observation.images.front is 48.5, expected a whole number",
+    ),
+    "endless pixels": (
+        lambda at: featured(at, "observation.images.front", shape=[math.inf, 64, 3]),
+        "a side of observation.images.front is inf, expected a whole number",
+    ),
+    "parts of numbers": (lambda at: featured(at, ACTION, shape=[True]), "the shape of action is True, expected"),
+    "endless statistics": (lambda at: lying(at, ACTION, mean=[10**400, 0]), r"cannot read '.*stats.json'"),
+    "a map": (of_frames(ACTION, mapped), "a column is of type map<.*>, expected 2 numbers in each row"),
+    "ragged": (of_frames(ACTION, ragged), "a column has lists of 3, 1, 2 numbers, expected 2 in each row"),
+    "words for numbers": (of_frames(ACTION, lambda t: [["a", "b"] for _ in t]), "a column is of type list<.*string>"),
+    "large numbers": (
+        of_frames("index", lambda t: pa.array([2**64 - 1, *t[1:]], pa.uint64())),
+        r"says index 1.84467e\+19 in row 0; expected 12",
+    ),
+    "words for an end": (of_episodes(f"{FRONT}/to_timestamp", list("abcd")), "to_timestamp of type string, unlike"),
+    "words for success": (of_episodes("embodied/success", ["False"] * 4), "success of type string, unlike ours"),
+    "no success": (of_episodes("embodied/success", [True, None, True, True]), "cells of embodied/success empty"),
+    "words for noise": (of_episodes("embodied/noise", list("abcd")), "embodied/noise of type string, unlike ours"),
+    "parts of seeds": (of_episodes("embodied/seed", [0.5] * 4), "embodied/seed of type double, unlike ours"),
+    "numbers for a task": (of_episodes("embodied/task", [1] * 4), "embodied/task of type int64, unlike ours"),
+    "numbers for texts": (
+        lambda at: replaced(at / layout.TASKS, "task", [1, 2, 3]),
+        "has task of type int64, unlike LeRobot",
+    ),
     "words for them": (lambda at: lying(at, STATE, std={"a": 1}), r"cannot read '.*stats.json'"),
 }
 
