@@ -16,6 +16,7 @@ from embodied.storage.files import write_atomic
 Points = list[tuple[float, float]]
 Records = Sequence[Mapping[str, float]]
 
+FARTHEST = 1e100  # of a number that is drawn: differences of much larger ones overflow
 BINS = 60  # points of a curve
 STOP = 600.0  # s between two lines of metrics beyond which the run stood still
 COMMON = ("success", "closed_loop", "return", "loss", "held_out_error")
@@ -77,7 +78,7 @@ def curve(records: Records, measure: str, across: Across, count: int = BINS) -> 
     points = [
         (place, record[measure])
         for place, record in zip(places, records, strict=True)
-        if math.isfinite(record.get(measure, math.nan))
+        if abs(place) < FARTHEST and abs(record.get(measure, math.nan)) < FARTHEST
     ]
     return binned(points, count)
 

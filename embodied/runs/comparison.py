@@ -52,14 +52,16 @@ class Training:
         result = first.result
         if not is_number(result.get(measure)):
             return None
-        low, high = (result.get(f"{measure}_{end}", math.nan) for end in ("low", "high"))
-        return Interval(result[measure], low, high)
+        low, high = (result.get(f"{measure}_{end}") for end in ("low", "high"))
+        return Interval(result[measure], low if is_number(low) else math.nan, high if is_number(high) else math.nan)
 
     def over_seeds(self, measure: str) -> Aggregate | None:
         """A final figure over the runs that came to their end, for each task of a suite; None: none has it."""
         results = [result for run in self.runs if (result := run.result)]
-        of_tasks = [[row for row in result.get("results", [result]) if not row.get("held_out")] for result in results]
-        if not all(measure in row for rows in of_tasks for row in rows):  # what a suite has for the whole alone
+        of_tasks = [[row for row in result.get("results") or [result] if not row.get("held_out")] for result in results]
+        if not all(
+            is_number(row.get(measure)) for rows in of_tasks for row in rows
+        ):  # what a suite has for the whole alone
             of_tasks = [[result] for result in results if is_number(result.get(measure))]
         scores = [[row[measure] for row in rows] for rows in of_tasks]
         return aggregate(scores) if scores else None

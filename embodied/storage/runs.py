@@ -39,13 +39,14 @@ from embodied.storage.files import (
     unseal,
     write_atomic,
 )
-from embodied.storage.metrics import METRICS, Logger, Metrics
+from embodied.storage.metrics import METRICS, Logger, Metrics, is_number
 
 RUNS = Path("runs")
 """Folder of all runs, where none is named."""
 FORMAT = 1
 CONFIG, RESULT, CHECKPOINTS, VIDEOS = "config.json", "result.json", "checkpoints", "videos"
 SNAPSHOT = "snapshot"
+FIGURES = ("steps", "train_seconds")  # of a result that are numbers wherever it has them
 KEYS = ("format", "embodied", "task", "created", "config")
 LAYOUT = f"{CONFIG}, {METRICS}, {CHECKPOINTS}/, {VIDEOS}/"
 DEPTH = 4  # Levels below a root at which runs are looked for: family, task, time, and one to spare.
@@ -124,8 +125,10 @@ class Run:
             raise RunError(f"run '{folder}': {CONFIG} is {error}; expected the keys {listing(KEYS)}, sha256") from error
         if missing := [key for key in KEYS if key not in document]:
             raise RunError(f"run '{folder}': {CONFIG} lacks {listing(missing)}; expected the keys {listing(KEYS)}")
-        if not isinstance(document["task"], str):
-            raise RunError(f"run '{folder}': {CONFIG} has the task {document['task']!r}; expected a name")
+        expected = {"task": (str, "a name"), "created": (str, "a time"), "config": (dict, "a table of settings")}
+        for key, (kind, what) in expected.items():
+            if not isinstance(document[key], kind):
+                raise RunError(f"run '{folder}': {CONFIG} has the {key} {document[key]!r}; expected {what}")
         return cls(folder, document, step)
 
     @classmethod
@@ -196,7 +199,7 @@ class Run:
             result = read_json(self.path / RESULT)
         except (OSError, ValueError):
             return {}
-        return result if isinstance(result, dict) else {}
+        return result if _is_result(result) else {}
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write the result of the training.
@@ -298,6 +301,28 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run('{self.path}', task={self.task!r})"
+
+
+def _is_result(value: Any) -> bool:
+    """Whether a JSON value is what `Run.write_result` may have written of a training."""
+    if not isinstance(value, dict) or not _numbers_fit(value):
+        return False
+    figures = [value[key] for key in FIGURES if key in value]
+    units, rows = value.get("units") or {}, value.get("results") or []
+    return (
+        all(map(is_number, figures))
+        and isinstance(units, dict)
+        and all(isinstance(unit, str) for unit in units.values())
+        and isinstance(rows, list)
+        and all(isinstance(row, dict) for row in rows)
+    )
+
+
+def _numbers_fit(value: Any) -> bool:
+    """Whether all numbers of a JSON value are floats or fit one."""
+    if isinstance(value, dict | list):
+        return all(map(_numbers_fit, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, bool) or not isinstance(value, int) or is_number(value)
 
 
 def check_free(path: Path) -> None:

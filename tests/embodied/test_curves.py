@@ -56,6 +56,11 @@ def test_a_curve_has_what_was_measured_and_no_time_of_standing_still(run):
     assert curve(holed, "success", Across.STEPS) == curve(records, "success", Across.STEPS)
 
 
+def test_numbers_too_large_to_draw_are_no_points():
+    records = [{"step": 0, "success": 0.5}, {"step": 1, "success": 1.7e308}, {"step": 10**299, "success": 0.5}]
+    assert curve(records, "success", Across.STEPS) == [(0, 0.5)]
+
+
 def test_measures_are_chosen_by_pattern_or_what_is_common():
     records = [[{"step": 0.0, "time": 0.0, "success": 1.0, "success/a": 1.0, "success/b": 0.0}], [{"loss": 1.0}]]
     assert chosen((), records) == ["success", "loss"]

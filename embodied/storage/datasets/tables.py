@@ -301,7 +301,7 @@ def matrix(column: pa.ChunkedArray, size: int) -> np.ndarray:
     """
     values = column.combine_chunks()
     while _is_list(values.type):
-        lengths = pc.unique(pc.list_value_length(values)).to_pylist()
+        lengths = pc.list_value_length(values).unique().to_pylist()  # pyright: ignore[reportAttributeAccessIssue]
         if len(lengths) != 1 or None in lengths:
             raise ValueError(f"a column has lists of {listing(lengths)} numbers, expected {size} in each row")
         values = values.flatten()

@@ -202,6 +202,8 @@ def test_sizes_ages_and_settings_as_text():
         ("result.json", '{"success": "all"}'),
         ("result.json", "[1, 2]"),
         ("result.json", '{"success": 1e999, "success_low": null}'),
+        ("result.json", f'{{"success": {10**401}, "steps": 300}}'),
+        ("result.json", '{"success": 0.5, "success_low": "low", "steps": 300, "results": [{"success": "all"}]}'),
         ("config.json", '{"task": '),
         ("metrics.jsonl", '{"step": 7}\n{"step": "x"}\n{"step": 3, "success": [1]}\n'),
     ],
@@ -211,3 +213,6 @@ def test_a_damaged_run_does_not_end_the_list(make, tmp_path, capsys, file, conte
     (damaged.path / file).write_text(content)
     assert main(["--root", str(tmp_path)]) == 0
     assert str(whole.path) in capsys.readouterr().out
+    if file == "result.json":  # the page beside each other, alone and with another seed
+        trainings = Training("one", (damaged,)), Training("both", (damaged, whole))
+        assert "both" in page(Comparison(trainings), "damaged", "python -m x")

@@ -222,6 +222,41 @@ def test_foreign_and_other_configurations(run):
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("task", ["a"], "has the task ['a']; expected a name"),
+        ("created", 7, "has the created 7; expected a time"),
+        ("config", "a", "has the config 'a'; expected a table of settings"),
+    ],
+)
+def test_a_sealed_configuration_of_other_types(key, value, expected, run):
+    """Whoever seals one can write anything into it."""
+    path = run.path / "config.json"
+    document = json.loads(path.read_text())
+    path.write_bytes(files.seal({name: document[name] for name in runs.KEYS} | {key: value}))
+    assert message(Run.open, run.path) == f"run '{run.path}': config.json {expected}"
+    assert Run.all(run.path.parent) == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"steps": "all"},
+        {"train_seconds": None},
+        {"success": 10**400},
+        {"results": [{"success": [-(10**400)]}]},
+        {"units": ["m"]},
+        {"units": {"return": 3}},
+        {"results": {"a": 1}},
+        {"results": ["a"]},
+    ],
+)
+def test_a_result_that_no_training_wrote_is_none(result, run):
+    (run.path / "result.json").write_text(json.dumps(result))
+    assert run.result == {}
+
+
 def test_log_appends_sorted_lines(run):
     run.log(1, {"success": 0.5, "return": torch.tensor(2.0), "loss": np.float32(0.25), "a": 1})
     run.log(2, {"bad": math.nan, "worse": math.inf})
