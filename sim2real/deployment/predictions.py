@@ -28,6 +28,9 @@ WASHOUT = 0.15  # s, time constant of the high-pass filter: a motion slower than
 DRIFT = 5.0  # s, time constant of the sum of what both views differ by: a slow error becomes this many times its rate
 LOUD = 4.0  # energy as a multiple of that of the noise, from which on two views are compared
 FAINT = 0.02  # rad or m, root mean square of a motion that is too small to be compared
+STILL = 0.05
+"""rad or m, of joints that loads bend and their targets: a policy that stands still trembles by less, which friction
+and loads keep such joints from following."""
 NOT_UNIT = 0.1  # by which a quaternion's length may differ from 1: more than rounding to 9 bits, less than garbage
 MISSED = 1 / 8  # of a velocity's second difference, what a trapezoid misses; 1/12 for a constant jerk
 GAP = 5  # control periods without a measurement, after which a comparison begins anew
@@ -240,9 +243,14 @@ def agreement_of_all(limits: Limits, prediction: Prediction, track: Track, rows:
     """Agreement of some rows together, which single ones that loads bend may lack; NaN: not judged."""
     noise = float(noise_of(limits, prediction, track)[rows].sum())
     energy = float((track.shown_energy + track.told_energy)[rows].sum()) - noise
-    if energy <= max(LOUD * noise, FAINT**2) or track.last.time - track.since <= prediction.window:
+    if energy <= _least_energy(noise, int(rows.sum())) or track.last.time - track.since <= prediction.window:
         return math.nan
     return 2 * float(np.diag(track.common)[rows].sum()) / energy
+
+
+def _least_energy(noise: float, count: int) -> float:
+    """Energy of so many joints together above which they are compared with their targets."""
+    return max(LOUD * noise, count * STILL**2)
 
 
 def exchanged(limits: Limits, prediction: Prediction, track: Track) -> tuple[int, int] | None:
@@ -255,7 +263,7 @@ def exchanged(limits: Limits, prediction: Prediction, track: Track) -> tuple[int
         for first, second in itertools.combinations(range(limbs.shape[1]), 2):
             one, other = limbs[:, first], limbs[:, second]
             own = energy[one, one].sum() + energy[other, other].sum()
-            if own <= max(LOUD * (noise[one] + noise[other]).sum(), FAINT**2):
+            if own <= _least_energy(float((noise[one] + noise[other]).sum()), one.size + other.size):
                 continue
             if own > EXCHANGED * (energy[one, other].sum() + energy[other, one].sum()):
                 return int(one[0]), int(other[0])

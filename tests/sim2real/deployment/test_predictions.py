@@ -83,6 +83,17 @@ def watched(change: Change | None, seconds: float, seed: int = 0, config: Safety
     return state
 
 
+def test_joints_that_stand_still_need_not_follow_targets_that_tremble():
+    """A policy trembles by its sensors' noise; friction and loads hold the joints."""
+    rng, safety, state, still = np.random.default_rng(0), Safety.of(walker()), State(), np.zeros(LEGS * JOINTS)
+    for count in range(round(LATEST / PERIOD)):
+        seen = moved(count * PERIOD, still, rng)
+        noisy = {name: NOISE[name] * rng.standard_normal(still.shape) for name in ("joint_pos", "joint_vel")}
+        state = safety.watch(state, Cycle(seen.time, dataclasses.replace(seen, **noisy)))
+        assert not state.reason
+        state = dataclasses.replace(state, target=0.04 * rng.standard_normal(still.shape), time=seen.time)
+
+
 def stuck(*names: str) -> Change:
     """Parts stay what they were, with their noise."""
 
