@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import resource
@@ -232,77 +233,99 @@ def limits(rng: random.Random, box: Box) -> Attempt:
     return attempt(words, f"{name} {value}", act)
 
 
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A working folder."""
+
+    place: Path
+    shell: str = ""
+    """Commands that lead there."""
+    harmless: bool = False
+    """Whether commands that are sound work in it."""
+
+
+MODULES = (
+    *("json.py", "jax.py", "numpy.py", "torch.py", "types.py", "enum.py", "random.py", "mujoco.py", "tasks.py"),
+    *("policies.py", "queue.py", "typing.py"),
+)
+
+
+def gone(rng: random.Random, box: Box) -> Folder:
+    del rng
+    there = f"{box.root}/tmp/gone"
+    return Folder(box.work, f"mkdir -p {there} && cd {there} && rmdir ../gone && $RUN")
+
+
+def hiding(rng: random.Random, box: Box) -> Folder:
+    """Files that hide modules are Python's own way; the process must only say so."""
+    for name in rng.sample(MODULES, 2):
+        (box.work / name).write_text("raise RuntimeError('this is not the module')\n")
+    return Folder(box.work)
+
+
+def strange(rng: random.Random, box: Box) -> Folder:
+    del rng
+    for name in ("runs", "run.json", "robot.toml", "config.json", "pyproject.toml", "\udcff", "a\nb"):
+        (box.work / name).write_bytes(b"\xff\x00")
+    return Folder(box.work, harmless=True)
+
+
+def linked(rng: random.Random, box: Box) -> Folder:
+    del rng
+    (box.root / "link").symlink_to(box.work)
+    return Folder(box.root / "link", harmless=True)
+
+
+def deep(rng: random.Random, box: Box) -> Folder:
+    del rng
+    place = box.out.joinpath(*["d" * 100] * 12)
+    place.mkdir(parents=True)
+    return Folder(place)
+
+
+def looped(rng: random.Random, box: Box) -> Folder:
+    del rng
+    (box.work / "runs").symlink_to("runs")
+    return Folder(box.work, harmless=True)
+
+
+def nested(rng: random.Random, box: Box) -> Folder:
+    del rng
+    (box.work / "runs").mkdir()
+    (box.work / "runs" / "x").symlink_to("..")
+    return Folder(box.work, harmless=True)
+
+
+def unusual(rng: random.Random, box: Box) -> Folder:
+    place = box.out / rng.choice(("ключ", "a b", "-x", "$(id)", "'", "%s"))
+    place.mkdir()
+    return Folder(place)
+
+
+FOLDERS: Mapping[str, Callable[[random.Random, Box], Folder]] = {
+    "gone": gone,
+    "hides modules": hiding,
+    "strange files": strange,
+    "is a link": linked,
+    "deep": deep,
+    "root": lambda rng, box: Folder(Path("/proc/self")),
+    "loop of links": looped,
+    "other runs": nested,
+    "unusual name": unusual,
+}
+
+
 def folders(rng: random.Random, box: Box) -> Attempt:
     """Working folders that are gone, read-only, full of strange things, or hide the suite's own modules."""
-    words = command(rng, box)
-    way = rng.choice(
-        (
-            "gone",
-            "hides modules",
-            "strange files",
-            "is a link",
-            "deep",
-            "root",
-            "loop of links",
-            "other runs",
-            "unusual name",
-        )
-    )
-    place = box.work
-    shell = ""
-    if way == "gone":
-        shell = f"mkdir -p {box.root}/tmp/gone && cd {box.root}/tmp/gone && rmdir ../gone && $RUN"
-    elif way == "hides modules":
-        for name in rng.sample(
-            (
-                "json.py",
-                "jax.py",
-                "numpy.py",
-                "torch.py",
-                "types.py",
-                "enum.py",
-                "random.py",
-                "mujoco.py",
-                "tasks.py",
-                "policies.py",
-                "queue.py",
-                "typing.py",
-            ),
-            2,
-        ):
-            (box.work / name).write_text("raise RuntimeError('this is not the module')\n")
-        # A file that hides a module is Python's own way; the process must only say so.
-    elif way == "strange files":
-        for name in ("runs", "run.json", "robot.toml", "config.json", "pyproject.toml", "\udcff", "a\nb"):
-            (box.work / name).write_bytes(b"\xff\x00")
-    elif way == "is a link":
-        (box.root / "link").symlink_to(box.work)
-        place = box.root / "link"
-    elif way == "deep":
-        place = box.out
-        for _ in range(12):
-            place = place / ("d" * 100)
-        place.mkdir(parents=True)
-    elif way == "root":
-        place = Path("/proc/self")
+    words, way = command(rng, box), rng.choice(list(FOLDERS))
+    folder = FOLDERS[way](rng, box)
+    if way == "root":
         words = ("list",)
-    elif way == "loop of links":
-        (box.work / "runs").symlink_to("runs")
-    elif way == "other runs":
-        (box.work / "runs").mkdir()
-        (box.work / "runs" / "x").symlink_to("..")
-    else:
-        place = box.out / rng.choice(("ключ", "a b", "-x", "$(id)", "'", "%s"))
-        place.mkdir()
-    must = (
-        sound(words)
-        if way in ("strange files", "is a link", "loop of links", "other runs")
-        and words in (("list",), ("list", examples.TASK))
-        else Must.EITHER
-    )
+    known = words in (("list",), ("list", examples.TASK))
+    must = sound(words) if folder.harmless and known else Must.EITHER
 
     def act() -> Said:
-        said = run(words, {"PYTHONDONTWRITEBYTECODE": "1"}, shell=shell, cwd=place)
+        said = run(words, {"PYTHONDONTWRITEBYTECODE": "1"}, shell=folder.shell, cwd=folder.place)
         hidden = way == "hides modules" and "this is not the module" in said.err
         return Said(said.code, said.out, "error: hidden\n" if hidden else said.err)
 
