@@ -359,7 +359,7 @@ def other_description(rng: random.Random, box: Box) -> Attempt:
     lines = [line for line in toml.read_text().splitlines() if line and not line.startswith("#")]
     place = rng.randrange(len(lines))
     key, _, value = lines[place].partition(" = ")
-    way = rng.choice(("value", "value", "number", "names", "key", "dropped", "doubled", "bytes"))
+    way = rng.choice(("value", "value", "number", "names", "key", "dropped", "doubled", "bytes", "digits", "link"))
     if way == "value":
         lines[place] = f"{key} = " + rng.choice(("nan", "inf", "-1", "0", '""', "[]", "{}", "true", "1e300", '"x"',
             '["x"]', '{ "*" = nan }', '{ "*" = -1 }', '{ "*" = 1e30 }', '{ "nobody" = 1.0 }', "[[0, 0, nan]]",
@@ -376,6 +376,12 @@ def other_description(rng: random.Random, box: Box) -> Attempt:
         del lines[place]
     elif way == "doubled":
         lines.append(lines[place])
+    elif way == "digits":
+        lines[place] = f"{key} = {rng.choice(('', '0x'))}{'9' * 5000}"
+    elif way == "link":
+        toml.unlink()
+        toml.symlink_to("gone.toml")
+        return attempt(path, None, "robot.toml, a broken link", Must.REFUSE)
     text = "\n".join(lines).encode()
     toml.write_bytes(mutate.damaged(text, rng)[0] if way == "bytes" else text)
     return attempt(path, None, f"robot.toml, {way}: {lines[place][:60] if place < len(lines) else ''}")
@@ -502,7 +508,38 @@ def huge(rng: random.Random, box: Box) -> Attempt:
     return attempt(path, None, f"{count} {way}")
 
 
+def other_files(rng: random.Random, box: Box) -> Attempt:
+    """An MJCF that includes or attaches files: some that are not there, lie elsewhere or refer to each other."""
+    path, root = copied(rng, box, tuple(name for name in FILES if name.endswith(".xml")))
+    part, word = path.parent / "part.xml", rng.choice(("include", "model"))
+    names = ("part.xml", path.name, "gone.xml", "../part.xml", "../../../part.xml", "/etc/passwd", "", ".", "a\nb")
+    said = [rng.choice(names) for _ in range(rng.choice((1, 2, 30)))]
+    inside = rng.choice(("", "<worldbody><body/></worldbody>", '<option timestep="1e-9"/>', '<size nkey="1e8"/>', "<"))
+    part.write_text(f"<mujoco>{inside}{''.join(f'<include file={name!r}/>' for name in said[:-1])}</mujoco>")
+    place = root if word == "include" else ElementTree.SubElement(root, "asset")
+    for number, name in enumerate(said):
+        ElementTree.SubElement(place, word, {"file": name} | ({"name": f"m{number}"} if word == "model" else {}))
+    return attempt(path, root, f"{word} {said[:3]}, of {inside}")
+
+
+def large_counts(rng: random.Random, box: Box) -> Attempt:
+    """More keys, pixels or iterations than a machine has memory or time for."""
+    path, root = copied(rng, box, tuple(name for name in FILES if name.endswith(".xml")))
+    element, key = rng.choice(
+        [
+            *(("size", key) for key in ("nkey", "nuserdata", "nuser_geom", "nuser_jnt", "memory", "njmax", "nconmax")),
+            *(("option", key) for key in ("iterations", "ls_iterations", "noslip_iterations", "sdf_initpoints")),
+            *(("statistic", key) for key in ("extent", "meansize")),
+        ]
+    )
+    number = rng.choice(("1e9", "2000000000", "99999999999999999999", "-2000000000", "0", "1T", "100001"))
+    ElementTree.SubElement(root, element, {key: number})
+    return attempt(path, root, f"{key} of {element}: {number}")
+
+
 KINDS: Kinds = {
+    "other files": other_files,
+    "large counts": large_counts,
     "other number": other_number,
     "other word": other_word,
     "other tree": other_tree,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from pathlib import Path
 from xml.etree import ElementTree
@@ -22,18 +23,25 @@ def refuse_unsound(path: Path, root: ElementTree.Element) -> None:
 
     Files that it includes or attaches are held to the same; elements of those that it includes are added to `root`.
     """
-    _refuse_unsound(path, root, path, {path.resolve()})
+    _refuse_unsound(path, root, _Whole(path, {path.resolve()}))
     limits.refuse_many(path, root)
 
 
-def _refuse_unsound(path: Path, root: ElementTree.Element, model: Path, included: set[Path]) -> None:
-    """Refuse what is unsound in one file and in those that it refers to.
+@dataclasses.dataclass(frozen=True)
+class _Whole:
+    """A model of one or several files, while they are looked at."""
 
-    Args:
-        model: The file that includes this one, from whose folder MuJoCo reads all of them.
-        included: Files that are part of the model already, which MuJoCo reads once.
-    """
-    home, package = model.resolve().parent, package_of(model)
+    file: Path
+    """The one that includes the others, from whose folder MuJoCo reads all of them."""
+    included: set[Path]
+    """Those that are part of the model already, which MuJoCo reads once."""
+    attached: bool = False
+    """Whether another model attaches parts of it."""
+
+
+def _refuse_unsound(path: Path, root: ElementTree.Element, whole: _Whole) -> None:
+    """Refuse what is unsound in one file of a model and in those that it refers to."""
+    home, package, included = whole.file.resolve().parent, package_of(whole.file), whole.included
     limits.refuse_mjcf(path, root)
     compilers = root.findall("compiler")
     folders = [element.get(key, "") for element in compilers for key in ("meshdir", "texturedir", "assetdir")]
@@ -43,6 +51,8 @@ def _refuse_unsound(path: Path, root: ElementTree.Element, model: Path, included
         if not there.is_relative_to(package) and not there.is_relative_to(home.parent):
             raise ModelError(f"{path}: refers to {name!r}, outside of {package}; copy it beside the model")
     for element in root.findall("./asset/model"):
+        if whole.attached:
+            raise ModelError(f"{path}: attaches parts of {element.get('file', '')!r}, but is attached itself")
         _refuse_attached(path, home / element.get("file", ""))
     for element in list(root.iter("include")):
         file = home / element.get("file", "")
@@ -56,7 +66,7 @@ def _refuse_unsound(path: Path, root: ElementTree.Element, model: Path, included
                 f"{path}: includes {element.get('file', '')!r}; expected a model of no more than {MOST_FILES} files"
             )
         part = parse(file, content(file))
-        _refuse_unsound(file, part, model, included)
+        _refuse_unsound(file, part, whole)
         element.extend(part)
 
 
@@ -67,9 +77,8 @@ def _refuse_attached(path: Path, file: Path) -> None:
     root = parse(file, content(file))
     if root.tag != "mujoco":
         raise ModelError(f"{path}: attaches parts of {file}, whose root element is <{root.tag}>; expected <mujoco>")
-    refuse_unsound(file, root)
-    if root.find("./asset/model") is not None:
-        raise ModelError(f"{path}: attaches parts of {file}, which attaches parts itself; attach them here")
+    _refuse_unsound(file, root, _Whole(file, {file.resolve()}, attached=True))
+    limits.refuse_many(file, root)
 
 
 def keep_robot(path: Path, spec: mujoco.MjSpec) -> list[str]:

@@ -103,7 +103,11 @@ ATTACHES = """<mujoco><asset><model name="m" file="{}"/></asset>
             '<mujoco><asset><mesh file="../../../a.obj"/></asset></mujoco>',
             "{part}: refers to '../../../a.obj', outside",
         ),
-        ('<mujoco><asset><model file="one.xml"/></asset></mujoco>', "{part}, which attaches parts itself; attach them"),
+        ('<mujoco><asset><model file="part.xml"/></asset></mujoco>', "attaches parts of 'part.xml', but is attached"),
+        (
+            '<mujoco><include file="more.xml"/></mujoco>',
+            "more.xml: attaches parts of 'part.xml', but is attached itself",
+        ),
         ("<robot/>", "{part}, whose root element is <robot>; expected <mujoco>"),
         (None, "attaches parts of {part}, which does not exist"),
     ],
@@ -111,7 +115,7 @@ ATTACHES = """<mujoco><asset><model name="m" file="{}"/></asset>
 def test_attached_models_are_held_to_the_same(tmp_path: Path, part: str | None, expected: str) -> None:
     file, other = tmp_path / "one.xml", tmp_path / "parts" / "part.xml"
     other.parent.mkdir()
-    (other.parent / "one.xml").write_text("<mujoco/>")
+    (other.parent / "more.xml").write_text('<mujoco><asset><model file="part.xml"/></asset></mujoco>')
     file.write_text(ATTACHES.format("parts/part.xml"))
     if part is not None:
         other.write_text(part)
