@@ -151,6 +151,35 @@ def other_table(rng: random.Random, box: Box) -> Attempt:
     return attempt(box, path, f"{file.parent.parent.name} {file.name}: {name} {way}")
 
 
+TYPES: tuple[Callable[[list[Any]], pa.Array], ...] = (
+    lambda values: pa.array([[("a", 1.0)] for _ in values], pa.map_(pa.string(), pa.float32())),
+    lambda values: pa.array([{"a": 1.0} for _ in values]),
+    lambda values: pa.array([2**64 - 1 for _ in values], pa.uint64()),
+    lambda values: pa.array([2**62 for _ in values], pa.timestamp("ns")),
+    lambda values: pa.array([b"\xff" for _ in values]),
+    lambda values: pa.array([str(value) for value in values]).dictionary_encode(),
+    lambda values: pa.array(["False" for _ in values]),
+    lambda values: pa.array([[1.0] * (2 - 4 * (index % 2) + 2) for index, _ in enumerate(values)]),
+    lambda values: pa.array([[[1.0, 2.0]] for _ in values]),
+    lambda values: pa.array([["a"] for _ in values]),
+    lambda values: pa.array([0.5 for _ in values]),
+    lambda values: pa.array([True for _ in values]),
+    lambda values: pa.nulls(len(values)),
+)
+"""Columns of other types, of as many rows."""
+
+
+def other_types(rng: random.Random, box: Box) -> Attempt:
+    """A column of a type that its numbers, texts or places do not have."""
+    path = box.copied("dataset")
+    file = next(path.glob(rng.choice((FRAMES, EPISODES, TASKS))))
+    table = pq.read_table(file)
+    name = rng.choice(table.column_names)
+    made = rng.choice(TYPES)(table.column(name).to_pylist())
+    pq.write_table(table.set_column(table.column_names.index(name), name, made), file)
+    return Attempt(f"{file.name}: {name} of {made.type}", lambda: read(path), wrong=not_finite)
+
+
 def with_values(table: pa.Table, name: str, change: Callable[[list[Any]], list[Any]]) -> pa.Table:
     """With other values in a column, of its type where they fit."""
     column = table.column(name)
@@ -290,6 +319,7 @@ KINDS: Kinds = {
     "other info": other_info,
     "other rate": other_rate,
     "other table": other_table,
+    "other types": other_types,
     "other starts": other_starts,
     "other film": other_film,
     "other statistics": other_statistics,
