@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Generator, Tensor, nn
 
+from embodied.core.hooks import shown
 from embodied.env.vec_env import POLICY, PolicyFunction
 from embodied.errors import EmbodiedError
 from embodied.storage.metrics import is_number
@@ -239,6 +240,7 @@ class Policy:
         if not is_number(meta["clip"]) or not meta["clip"] > 0:
             raise ValueError(f"its clip is {meta['clip']!r}; expected a positive number")
         size, actions = meta["observation_size"], meta["action_size"]
+        _require_sizes({"observation_size": size, "action_size": actions, "hidden": meta["hidden"]}, tensors)
         actor: GaussianActor | SquashedActor | StructuredActor
         if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:
             if "structure" not in meta:
@@ -252,6 +254,19 @@ class Policy:
         require_same_shapes(network.state_dict(), tensors)
         network.load_state_dict(dict(tensors))
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
+
+
+def _require_sizes(sizes: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse sizes that no tensor has, before a network of them fills the memory.
+
+    Raises:
+        ValueError: there is one; names it.
+    """
+    largest = max((side for tensor in tensors.values() for side in tensor.shape), default=0)
+    for name, value in sizes.items():
+        for side in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(side, int) or isinstance(side, bool) or not 1 <= side <= largest:
+                raise ValueError(f"its {name} is {shown(value)}; its largest tensor is of size {largest}")
 
 
 class RememberingPolicy:

@@ -142,7 +142,7 @@ def one_of(checkpoint: Checkpoint, known: Sequence[str], task: str | None) -> st
 
 def find(name: str) -> Path:
     """Path of the checkpoint or run that a word means: a path, or a task that has a policy."""
-    if Path(name).exists() and not task_names.own_file(name):
+    if Path(name).is_dir() or (Path(name).exists() and not task_names.own_file(name)):
         return Path(name)
     if name in shipped():
         return shipped()[name]

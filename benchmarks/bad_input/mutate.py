@@ -16,7 +16,7 @@ TEXTS = (
     "\u202egnp.exe", "'; --", "$(id)", "C:\\con", "~", "-1", "[]", "\ufeff",
 )  # fmt: skip
 NUMBERS = (
-    0, -1, 1, 2**31, 2**63, 10**40, -(2**63), 0.5, 1e-320, 1e308, -1e308, math.nan, math.inf, -math.inf, -0.0,
+    0, -1, 1, 2**31, 2**63, 10**40, 10**400, -(2**63), 0.5, 1e-320, 1e308, -1e308, math.nan, math.inf, -math.inf, -0.0,
 )  # fmt: skip
 
 

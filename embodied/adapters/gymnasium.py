@@ -443,6 +443,8 @@ def _seeds(seeds: Any, count: int) -> list[int] | None:
 def _check_use(closed: bool, options: Mapping[str, Any] | None = None) -> None:
     if closed:
         raise ClosedEnvironmentError("the environment was closed; make another one")
+    if options is not None and not isinstance(options, Mapping):
+        raise EmbodiedError(f"options={options!r:.80}; expected a mapping, which is empty: there are no reset options")
     if options:
         raise EmbodiedError(f"unknown reset option {next(iter(options))!r}; this environment has no reset options")
 

@@ -100,7 +100,7 @@ def load_policy(
     text = str(name)
     told: dict[str, Any] = {"instruction": instruction, "wrong_instruction": wrong_instruction}
     told |= {"held_out_instruction": held_out_instruction}
-    own = own_file(text)
+    own = policy_file(text)
     if (text in SCRIPTS or own) and any(told.values()):
         raise _takes_no_instruction(f"the policy '{text}'")
     if own:
@@ -118,13 +118,19 @@ def load_policy(
     return policy_for_env(open_checkpoint(Path(name)), one, f"policy '{name}'", **told)
 
 
+def policy_file(name: str) -> OwnFile | None:
+    """The user's file that a policy's name means; a folder whose name ends in .py is a run."""
+    file = own_file(name)
+    return None if file is None or (file.member is None and os.path.isdir(name)) else file
+
+
 def require_policy(name: str, task: str) -> None:
     """Check that a policy is a known name or lies at a path.
 
     Raises:
         UnknownNameError: neither; lists the names, and the newest runs of the task.
     """
-    if own_file(name):
+    if policy_file(name):
         return  # its file is read, and its faults reported, when it is loaded
     if name not in NAMES and not os.path.exists(name):  # False, too, of what no path can be
         known = [*NAMES, *(str(run.path) for run in Run.all(RUNS, task)[:8])]
@@ -216,7 +222,7 @@ def critic_state(name: str) -> Mapping[str, Any] | None:
     Raises:
         EmbodiedError: its checkpoint is damaged.
     """
-    if name in NAMES or own_file(name):
+    if name in NAMES or policy_file(name):
         return None
     tensors = open_checkpoint(Path(name)).tensors
     kept = {key.removeprefix(ALGORITHM): value for key, value in tensors.items() if key.startswith(ALGORITHM)}
@@ -233,7 +239,7 @@ def _meta(name: str | Path, task: str) -> Mapping[str, Any]:
 def _checkpoint(name: str | Path, task: str) -> Checkpoint | None:
     """A policy's checkpoint; None for scripts, and where there is none."""
     path = shipped().get(task) if str(name) == "shipped" else Path(name)
-    scripted = str(name) in SCRIPTS or own_file(str(name))
+    scripted = str(name) in SCRIPTS or policy_file(str(name))
     return None if scripted or path is None or not os.path.exists(path) else open_checkpoint(path)
 
 
@@ -317,7 +323,7 @@ def policy_from_checkpoint(checkpoint: Checkpoint, what: str, device: torch.devi
         if wrong := [n for n, one in tensors.items() if one.is_floating_point() and not one.float().isfinite().all()]:
             raise ValueError(f"{wrong[0]} holds numbers that are not finite")
         return rebuild(meta, tensors)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         detail = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise EmbodiedError(f"{what} cannot be rebuilt from checkpoint '{checkpoint.path}': {detail}") from error
 

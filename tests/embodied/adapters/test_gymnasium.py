@@ -241,6 +241,8 @@ def test_misuse_is_refused_in_gymnasiums_terms(kind, request):
         env.step(action)
     with pytest.raises(EmbodiedError, match="unknown reset option 'wind'"):
         env.reset(options={"wind": 3})
+    with pytest.raises(EmbodiedError, match=r"options=1.5; expected a mapping"):
+        env.reset(options=1.5)
     env.reset(seed=0, options={})
     with pytest.raises(ActionError, match=r"shape .*5,?\).*expected .*4,?\)"):
         env.step(np.zeros((*action.shape[:-1], 5)))

@@ -1,5 +1,6 @@
 import math
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from embodied.storage.paths import shipped
 from embodied.storage.runs import Run
 from policies.networks.mlp import GaussianActor, NetworkConfig
 from policies.policy import NormalizedActor, Policy
-from policies.training.loading import load_policy, shipped_path
+from policies.training.loading import load_policy, open_checkpoint, policy_file, shipped_path
 from tests.kit.commands import refused
 from tests.kit.learning import PointMass
 from tests.kit.training import NUM_ENVS, hover
@@ -221,6 +222,14 @@ def test_a_policy_of_one_s_own_that_gives_no_actions_is_named_with_its_line(
         load_policy(tmp_path / "wrong.py:bad", env)(observation(env))
 
 
+def test_a_run_may_lie_in_a_folder_named_as_a_file(tmp_path: Path) -> None:
+    shutil.copytree(shipped_path("swarm/hover"), tmp_path / "run.py")
+    assert policy_file(str(tmp_path / "run.py")) is None
+    assert open_checkpoint(tmp_path / "run.py").path == tmp_path / "run.py"
+    assert policy_file(str(tmp_path / "other.py")) is not None
+    assert policy_file(str(tmp_path / "run.py:act")) is not None
+
+
 FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "needs": ({"needs": 3}, "its needs=3; expected options with their values"),
     "need": ({"needs": {"latency": "x"}}, "latency"),
@@ -231,6 +240,13 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "resolution": ({"policy": {"cameras": ["track"]}}, "its resolution='none'; expected"),
     "clip": ({"policy": {"clip": None}}, "its clip is None; expected a positive number"),
     "size": ({"policy": {"observation_size": "x"}}, "cannot be rebuilt from checkpoint"),
+    "negative size": ({"policy": {"observation_size": -(2**63)}}, "its observation_size is -9223372036854775808; its"),
+    "large size": ({"policy": {"action_size": 10**9}}, "its action_size is 1000000000; its largest tensor is of size"),
+    "layers": (
+        {"policy": {"hidden": [64, 10**400]}},
+        r"its hidden is \[64, 1000+\.\.\.; its largest tensor is of size",
+    ),
+    "memory": ({"policy": {"kind": "gru", "memory": 10**400}}, "cannot be rebuilt from checkpoint"),
     "kind": ({"policy": {"kind": []}}, "cannot be rebuilt from checkpoint"),
 }
 
