@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from embodied.storage.files import VERSION as __version__
 
+DIGITS = 7  # of a number of processes: fewer
+
 
 def own_gpu(environment: Mapping[str, str], gpus: int) -> str | None:
     """The value of CUDA_VISIBLE_DEVICES with which a rank that `torchrun` started sees its own GPU alone.
@@ -31,7 +33,8 @@ def own_gpu(environment: Mapping[str, str], gpus: int) -> str | None:
         The name of a GPU; None to leave the variable alone: one process, or no GPU.
     """
     told = [environment.get(name, "") for name in ("LOCAL_WORLD_SIZE", "LOCAL_RANK")]
-    processes, rank = (int(text) if text.isdecimal() else 0 for text in told)  # what is no number is not torchrun's
+    numbers = [int(text) if text.isdecimal() and len(text) < DIGITS else 0 for text in told]
+    processes, rank = numbers  # what is no number is not torchrun's
     if processes < 2:
         return None
     listed = environment.get("CUDA_VISIBLE_DEVICES")
@@ -71,24 +74,36 @@ elif asked in LIBRARIES:
 
 # These must be set before JAX is imported anywhere in the process.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch shares the GPU's memory with JAX
-os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")  # TF32 silently breaks contact physics
+os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = os.environ.get("JAX_DEFAULT_MATMUL_PRECISION") or "highest"
+"""TF32 silently breaks contact physics; JAX takes an empty value for none of its own."""
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "embodied" / "jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = (
+    os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS") or "0.5"
+)
 # XLA prints two pages of harmless CPU features for every program it takes from that cache; failures still raise.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Torch's idle threads would spin on the cores that physics needs; on two cores that halves the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+LIBRARIES_OWN = ("JAX_", "XLA_", "TORCH_")
+"""How names of variables begin that libraries read."""
+
+
 def _on_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     """Report a Ctrl-C before a command has begun, or after it has ended, without a traceback."""
+    named = [name for name in os.environ if name.startswith(LIBRARIES_OWN) and name.lower() in str(error).lower()]
     if issubclass(kind, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
+    elif named:  # a library refuses a value of its own variable, when it is imported
+        said = " ".join(str(error).split())[:300]
+        print(f"error: {named[0]}={os.environ[named[0]][:60]} is refused: {said}", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
 
 
-if sys.argv[:1] == ["-m"]:  # `python -m embodied.COMMAND`, being looked up; other programs keep their hook
+# `python -m embodied.COMMAND`, being looked up, or the command `embodied`; other programs keep their hook.
+if sys.argv[:1] == ["-m"] or Path("".join(sys.argv[:1])).name == "embodied":
     sys.excepthook = _on_uncaught
 
 

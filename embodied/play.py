@@ -83,6 +83,10 @@ class Settings(EnvOptions[C]):
     def __post_init__(self) -> None:
         if not 1 <= self.num_envs <= 64:
             raise EmbodiedError(f"--num-envs {self.num_envs}: expected 1 to 64; more cannot be told apart")
+        if self.video is not None and self.num_envs > 16:
+            raise EmbodiedError(f"--num-envs {self.num_envs} --video: expected 1 to 16; more are too small in a film")
+        if not self.host:
+            raise EmbodiedError("--host '': expected an address or a name, such as localhost, or 0.0.0.0 for all")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise EmbodiedError(f"--seconds {self.seconds}: expected more than 0")
         if self.pilot is not None and (self.pilot < 0 or self.video is not None):

@@ -31,6 +31,8 @@ O = TypeVar("O")  # noqa: E741  (options)
 EXIT_TRIPPED = 3
 EXIT_STOPPED = 4
 DEFAULT_ROBOT = "mujoco"
+LONGEST = 86_400.0  # s of a deployment: a day
+MCAP = ".mcap"
 SHOW_EVERY = 0.1  # s between updates of the progress line
 
 
@@ -84,9 +86,14 @@ class Settings(Generic[O]):
     """Thresholds of the safety chain."""
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0 or (self.soft_start is not None and not self.soft_start >= 0):
+        if not 0 < self.seconds <= LONGEST or (self.soft_start is not None and not 0 <= self.soft_start <= LONGEST):
             given = f"--seconds {self.seconds} and --soft-start {self.soft_start}"
-            raise EmbodiedError(f"{given}: expected positive durations")
+            raise EmbodiedError(f"{given}: expected positive durations of at most {LONGEST:g} s")
+        if self.log is not None and self.log.suffix.lower() != MCAP:
+            raise EmbodiedError(f"--log {str(self.log)!r}: expected a file whose name ends in {MCAP}")
+        for flag, path in (("--log", self.log), ("--json", self.json)):
+            if path is not None and path.resolve().is_relative_to(Path(self.bundle).resolve()):
+                raise EmbodiedError(f"{flag} {str(path)!r} lies in the bundle, which is sealed; choose another folder")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,16 +66,18 @@ def main(arguments: list[str] | None = None) -> int:
     joints = dict(pair(text, "--joints", "JOINT=NAME") for text in settings.joints)
     file = cameras.load(settings.camera)
     found = find(read_image(settings.picture), file.camera, placed(file, settings), blocks, settings.table)
+    states = None
+    if settings.task is not None:
+        entry = join_content()[settings.task]
+        states = layout.initial_states(entry.load()(entry.load().config_type()), found, joints, STATES)
     settings.out.parent.mkdir(parents=True, exist_ok=True)
     document = {"picture": settings.picture.name, "blocks": layout.document(found)}
     write_atomic(settings.out.with_suffix(".json"), (json.dumps(document, indent=2) + "\n").encode())
     write_atomic(settings.out.with_suffix(".xml"), layout.scene(found).to_xml().encode())
     written = [settings.out.with_suffix(ending) for ending in (".json", ".xml")]
-    if settings.task is not None:
-        entry = join_content()[settings.task]
-        task = entry.load()(entry.load().config_type())
+    if states is not None:
         written.append(settings.out.with_suffix(".safetensors"))
-        save(written[-1], layout.initial_states(task, found, joints, STATES))
+        save(written[-1], states)
     rows = {one.block.name: shown(one) for one in found}
     cli.show(cli.table(f"{len(found)} blocks in {settings.picture.name}", rows))
     cli.show(f"-> {', '.join(str(path) for path in written)}")

@@ -17,6 +17,7 @@ import tyro
 from embodied.cli.commands import check_needs
 from embodied.cli.flags import Flag, flags_of, groups_of, meant, unknown_flags
 from embodied.cli.help import ALL, SHORT, help_text, usage
+from embodied.cli.outputs import check_outputs
 from embodied.env.options import NoConfig
 from embodied.env.registry import Registry
 from embodied.errors import EmbodiedError, alternatives, listing
@@ -116,8 +117,10 @@ def _parsed(kind: type[Any], words: list[str], program: str, flags: Sequence[Fla
         raise EmbodiedError(complaint(said.getvalue(), flags, usage(program, flags))) from stop
     sys.stderr.write(said.getvalue())
     parsed = settings[0] if isinstance(settings, tuple) else settings  # with the words that are none of its flags
-    if dataclasses.is_dataclass(parsed) and (wrong := next(not_numbers(parsed), None)):
-        raise EmbodiedError(f"{wrong} is nan or too large; expected a number")
+    if dataclasses.is_dataclass(parsed):
+        if wrong := next(not_numbers(parsed), None):
+            raise EmbodiedError(f"{wrong} is nan or too large; expected a number")
+        check_outputs(parsed)
     return settings
 
 

@@ -329,6 +329,8 @@ def unchecked() -> Iterator[None]:
         _checked.reset(token)
 
 
+POLICY = "policy"
+"""The observation group every environment has: what the robot senses."""
 SHOWN = 80  # characters of a value
 
 
@@ -426,7 +428,11 @@ def _of_observe(task: Any, result: Any, args: tuple[Any, ...]) -> str | None:
     del args
     if not isinstance(result, Mapping) or not all(isinstance(terms, Mapping) and terms for terms in result.values()):
         return "groups of terms, such as {'policy': {'speed': world.qvel}}"
+    if POLICY not in result:
+        return f"a group {POLICY!r} among its groups, which are {shown(list(result))}"
     for group, terms in result.items():
+        if not isinstance(group, str):
+            return f"groups with names, not {shown(group)}"
         for name, term in terms.items():
             if not isinstance(name, str) or not _is_array(term):
                 return f"arrays with names, not {name!r}: {shown(term)} in {group!r}"

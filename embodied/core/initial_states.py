@@ -147,7 +147,7 @@ def _require_same(task: Task[Any], reset_states: ResetState[Any]) -> None:
     """Compare the structure and shapes of reset states with the task's own.
 
     Raises:
-        EmbodiedError: they differ, or a pose or speed is not finite.
+        EmbodiedError: they differ, or a number is not finite.
     """
     template = _template(task)
     if jax.tree.structure(template) != jax.tree.structure(reset_states):
@@ -162,5 +162,5 @@ def _require_same(task: Task[Any], reset_states: ResetState[Any]) -> None:
             )
         if many.shape[:1] != (count,):
             raise EmbodiedError(f"reset states' '{path_name(where)}' has {many.shape[:1]} rows; qpos has {count}")
-    if not (np.isfinite(reset_states.qpos).all() and np.isfinite(reset_states.qvel).all()):
-        raise EmbodiedError("reset states have a qpos or qvel that is not finite")
+        if not np.isfinite(many).all():
+            raise EmbodiedError(f"reset states' '{path_name(where)}' holds numbers that are not finite")

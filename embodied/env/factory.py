@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 from embodied.core.episode import SEEDS
+from embodied.core.hooks import place_of
 from embodied.core.task import KEPT, Task, TaskWrapper
 from embodied.engines import ENGINES, FUSED, make_engine
 from embodied.engines.base import first_device, sees_nvidia_gpu
@@ -170,11 +172,11 @@ def functional(name: str, engine: str | None = None, *, num_envs: int = 1, **opt
     """
     entry = join_content()[name]
     fused = [known for known in FUSED if known in entry.engines]
-    if engine in ENGINES and engine not in FUSED:
+    if isinstance(engine, str) and engine in ENGINES and engine not in FUSED:
         raise EngineError(f"engine {engine!r} is no program of JAX; functional expects one of {', '.join(FUSED)}")
     if engine is None and not fused:
         raise EngineError(f"{name!r} runs on {', '.join(entry.engines)}; functional expects one of {', '.join(FUSED)}")
-    env = make(name, num_envs, engine or fused[0], **options)
+    env = make(name, num_envs, fused[0] if engine is None else engine, **options)
     if env.cameras is not None:
         raise EmbodiedError("functional draws no pictures; use embodied.make for observations of cameras")
     return FunctionalEnv(env.task, env.engine)
@@ -204,6 +206,13 @@ def configured(entry: TaskEntry, config: Any = None) -> Task[Any]:
 
 def _as_before(kind: type[Task[Any]], config: Any) -> Task[Any]:
     """A task of a config: the existing object where there is one, whose compiled programs are then used again."""
+    signature = inspect.signature(kind)
+    try:
+        signature.bind(config)
+    except TypeError as error:
+        raise EmbodiedError(
+            f"{place_of(kind)}{kind.__name__} takes {signature}, not a config alone ({error})"
+        ) from None
     changes = Path(getattr(config, "robot", "")).is_absolute()  # a file's content may have changed
     if changes or not _is_hashable(config):
         return kind(config)

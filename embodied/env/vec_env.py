@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from embodied.core.hooks import POLICY as POLICY
 from embodied.env.rollout import PerceptronActor, RolloutData
 from embodied.math.symmetry import Mirror
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 else:
     cached_property = functools.cached_property
 
-POLICY = "policy"
-"""The observation group every environment has: what the robot senses."""
 CRITIC = "critic"
 """An optional group for the critic alone, which may hold what no robot can sense."""
 INSTRUCTION = "instruction"

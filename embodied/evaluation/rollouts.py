@@ -96,7 +96,8 @@ def evaluate(
         on_step: Called after each step with the episodes counted so far and the episodes wanted.
 
     Raises:
-        EmbodiedError: no whole number of episodes, or a policy that is no function.
+        EmbodiedError: no whole number of episodes, or a policy that is no function; or a task whose rewards or
+            observations are not finite.
     """
     episodes = whole_number("episodes", episodes, 1)
     if not callable(policy):
@@ -113,6 +114,8 @@ def evaluate(
     while counted < episodes:
         step = env.step(policy(obs))
         obs, steps = step.obs, steps + 1
+        _require_finite(env.name, steps, {f"group {name!r} of observations": part for name, part in obs.items()})
+        _require_finite(env.name, steps, {"reward": step.reward})
         if scored is not None:
             team = team + step.reward[:, :scored].mean(1)
         ids = torch.nonzero(step.done & (quota > 0))[:, 0]
@@ -130,6 +133,17 @@ def evaluate(
             on_step(counted, episodes)
     values = {name: torch.cat(parts) for name, parts in rows.items()}
     return Evaluation(episodes, values, time.perf_counter() - start, steps * env.num_envs)
+
+
+def _require_finite(task: str, step: int, found: Mapping[str, Tensor]) -> None:
+    """Refuse what a task returned that no figure can be made of; physics that diverged ends an episode before."""
+    for name, values in found.items():
+        if values.is_floating_point() and not (sound := values.isfinite()).all():
+            count = int((~sound).sum())
+            raise EmbodiedError(
+                f"'{task}': {name} holds {count} of {values.numel()} numbers that are not finite, in step {step}; "
+                "python -m embodied.check says more of a task"
+            )
 
 
 def _append(rows: dict[str, list[Tensor]], ended: Mapping[str, Tensor], ids: Tensor) -> None:

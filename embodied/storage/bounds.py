@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from embodied.errors import EmbodiedError
@@ -33,11 +32,12 @@ class Bound:
     holds: Callable[[Any], bool]
 
 
+LARGEST = 1e30  # of numbers of single precision, with which physics computes: products of larger ones are infinite
 POSITIVE = Bound("positive", lambda value: value > 0)
 NOT_NEGATIVE = Bound("0 or more", lambda value: value >= 0)
 FRACTION = Bound("between 0 and 1", lambda value: 0 <= value <= 1)
 BELOW_ONE = Bound("0 or more and less than 1", lambda value: 0 <= value < 1)
-FINITE = Bound("finite", math.isfinite)
+FINITE = Bound("finite", lambda value: abs(value) <= LARGEST)
 OPEN_RANGE = Bound("two numbers, the smaller first; inf for no end", lambda ends: ends[0] < ends[1])
 
 
@@ -47,8 +47,8 @@ def at_least(low: int) -> Bound:
 
 
 class Bounded:
-    """A dataclass whose fields keep to the bounds in their annotations; every float is finite, also of a tuple, but for
-    the ends of an `OPEN_RANGE`.
+    """A dataclass whose fields keep to the bounds in their annotations; every float is finite, also in tuples and in
+    dataclasses that it holds, but for the ends of an `OPEN_RANGE`.
 
     A field that a derived class declares again keeps the bounds that it had.
     """
@@ -61,12 +61,24 @@ class Bounded:
         """
         for name, bounds in bounds_of(type(self)).items():
             value = getattr(self, name)
-            numbers = [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, float)]
-            if OPEN_RANGE not in bounds and not all(map(FINITE.holds, numbers)):
-                raise BoundError(f"{name}={value} must be {FINITE.text}")
+            for place, number in _floats(value, name):
+                if OPEN_RANGE not in bounds and not FINITE.holds(number):
+                    raise BoundError(f"{place}={number if place != name else value} must be {FINITE.text}")
             for bound in bounds:
                 if value is not None and not bound.holds(value):
                     raise BoundError(f"{name}={value} must be {bound.text}")
+
+
+def _floats(value: Any, name: str) -> Iterator[tuple[str, float]]:
+    """The floats of a field and of what it holds; a dataclass with bounds of its own has checked its own."""
+    if isinstance(value, float):
+        yield name, value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _floats(one, name)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type | Bounded):
+        for field in dataclasses.fields(value):
+            yield from _floats(getattr(value, field.name), f"{name}.{field.name}")
 
 
 @functools.cache

@@ -131,11 +131,13 @@ def not_numbers(config: Any, at: str = "") -> Iterator[str]:
         value, name = getattr(config, field.name), f"{at}.{field.name}".lstrip(".")
         if dataclasses.is_dataclass(value):
             yield from not_numbers(value, name)
-        elif any(_is_beyond(one) for one in (value if isinstance(value, tuple) else (value,))):
+        elif _is_beyond(value):
             yield name
 
 
 def _is_beyond(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_is_beyond, value))
     return (isinstance(value, float) and value != value) or (isinstance(value, int) and abs(value) > LARGEST_WHOLE)
 
 
@@ -167,7 +169,7 @@ def _members(kind: Any, value: Any, where: str) -> Any:
             raise EmbodiedError(f"{where}={value!r}; expected {_values(arguments)}")
         kinds = itertools.repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
         return tuple(_members(one, inner, where) for one, inner in zip(kinds, value, strict=False))
-    if kind is float and (isinstance(value, str | bool | list | tuple | Mapping) or value != value):
+    if kind is float and (isinstance(value, str | bytes | bool | complex | list | tuple | Mapping) or value != value):
         raise EmbodiedError(f"{where}={value!r}; expected a number")
     if kind is Path:
         if not isinstance(value, str | Path):

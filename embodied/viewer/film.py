@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -120,17 +121,20 @@ class VideoWriter:
             self._finish()
             os.replace(self._temporary, self.path)
         except (OSError, RuntimeError, EmbodiedError) as error:
-            full = shutil.disk_usage(self.path.parent).free < FULL
+            unsaid = not (isinstance(error, OSError) and error.errno)  # ffmpeg does not say why
+            full = unsaid and shutil.disk_usage(self.path.parent).free < FULL
             said = "no space is left on the device" if full else reason(error)
             raise EmbodiedError(f"cannot write '{self.path}': {said}") from error
         finally:
-            self._temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Stop without a file."""
         if self._stream is not None:
             self._stream.close()
-        self._temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what stopped it is said, not that nothing is there
+            self._temporary.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

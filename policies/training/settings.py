@@ -196,7 +196,10 @@ def policy_needs(settings: Settings[Any, Any]) -> dict[str, Any]:
 def _of_another_version(run: Run, difference: str) -> RunError:
     """Error for a run whose config is not of this version."""
     words = f"python -m embodied.train {run.task}"
-    if cameras := run.config.get("cameras"):  # policies from images are not rebuilt by other versions
+    cameras = run.config.get("cameras")
+    if (
+        isinstance(cameras, list) and cameras and all(isinstance(name, str) for name in cameras)
+    ):  # policies from images are not rebuilt by other versions
         again = (
             f"begin a new run: {words} --algorithm {run.config.get('algorithm', 'svea')} --cameras {' '.join(cameras)}"
         )

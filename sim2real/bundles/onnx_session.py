@@ -19,8 +19,10 @@ def session(data: bytes, threads: int = 1) -> InferenceSession:
     """
     try:
         import onnxruntime
-    except ImportError:
+    except ModuleNotFoundError:
         raise EmbodiedError('running a bundle needs onnxruntime: pip install "embodied-sim[sim2real]"') from None
+    except ImportError as error:
+        raise EmbodiedError(f"running a bundle needs onnxruntime, which cannot be imported: {error}") from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3  # errors; they are raised anyway

@@ -12,6 +12,7 @@ from embodied.robot.derivation.ends import FINGERS
 from sim2real.contract.contract import UNSTATED_SPEED, Contract, Source
 from sim2real.robots.base import PARTS, Measurement
 
+AXES = 3  # of the world
 FIRM = 0.1  # rad, our choice: the largest effort bends an arm's servos by 0.03, a finger's or a leg's by 0.25 and more
 
 
@@ -68,10 +69,18 @@ class SafetyConfig:
     def __post_init__(self) -> None:
         for name in (
             "overrun", "overspeed", "overspeed_cycles", "effort", "rate", "misses", "max_clipped", "brake_from",
-            "turn_window", "max_turn_error", "max_still", "max_speed",
+            "turn_window", "max_turn_error", "max_still", "max_speed", "max_tilt", "max_age", "max_frozen", "max_late",
+            "frozen_motion",
         ):  # fmt: skip
-            if not getattr(self, name) > 0:
-                raise EmbodiedError(f"safety: {name}={getattr(self, name)}; expected a positive number")
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise EmbodiedError(f"safety: {name}={value}; expected a positive number")
+        for name in ("forgive", "tolerance"):
+            if not getattr(self, name) >= 0:
+                raise EmbodiedError(f"safety: {name}={getattr(self, name)}; expected 0 or more")
+        box = self.workspace
+        if box is not None and (len(box) != AXES or not all(len(ends) == 2 and ends[0] < ends[1] for ends in box)):
+            raise EmbodiedError(f"safety: workspace={box}; expected x, y and z in m, of each the smaller end first")
         if not 0 <= self.margin < 0.5:
             raise EmbodiedError(f"safety: margin={self.margin}; expected a fraction in [0, 0.5) of a joint's range")
         if not self.brake_from < 1:

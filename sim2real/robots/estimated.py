@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +33,12 @@ def load_estimator(name: str) -> Estimator:
         raise EmbodiedError(f"--readings {name!r} cannot be imported: {error}") from None
     if not hasattr(found, "__call__"):  # noqa: B004
         raise EmbodiedError(f"--readings {name!r}; expected module:callable, such as my_camera:objects")
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise EmbodiedError(f"--readings {name!r} is not called with a measurement: {error}") from None
+    except ValueError:  # it does not say what it takes
+        pass
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import embodied
 from embodied import LIBRARIES, library
 from embodied.engines.base import first_device, sees_nvidia_gpu
 from embodied.errors import EmbodiedError, EngineError, RunError
@@ -26,6 +27,17 @@ ZERO = ("swarm/hover", "--policy=zero", "--episodes=4")
 
 
 IMPORTS = "import embodied, mujoco"  # and next to nothing else
+
+
+@pytest.mark.parametrize("variable", ["JAX_ENABLE_X64", "JAX_NUM_CPU_DEVICES", "TORCH_LOGS"])
+def test_a_value_that_a_library_refuses_is_one_line(
+    variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they say it: JAX in small letters, without the value; torch on several lines."""
+    monkeypatch.setenv(variable, "nonsense")
+    error = ValueError(f"Invalid\nvalue for flag {variable.lower()}")
+    embodied._on_uncaught(ValueError, error, None)
+    assert capsys.readouterr().err == f"error: {variable}=nonsense is refused: {' '.join(str(error).split())}\n"
 
 
 @pytest.mark.parametrize("asked", ["foo", "osmesa", "egl"])

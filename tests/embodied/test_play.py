@@ -27,6 +27,8 @@ def test_a_film_from_the_command_line(tmp_path) -> None:
         (["swarm/hover", "--policy", "nobody"], "unknown policy 'nobody'"),
         (["swarm/hover", "--engine", "magic"], "unknown engine 'magic'"),
         (["swarm/hover", "--video", "x.avi"], "'x.avi' does not end in .mp4"),
+        (["swarm/hover", "--num-envs", "17", "--video", "x.mp4"], "--num-envs 17 --video: expected 1 to 16"),
+        (["swarm/hover", "--host", ""], "--host '': expected an address or a name"),
         (["swarm/hover", "--num-envs", "0"], "--num-envs 0: expected 1 to 64"),
         (["swarm/swap", "--pilot", "-1"], "--pilot -1: expected an agent's number, 0 or more, and no --video"),
         (["swarm/hover", "--nice", "20"], "--nice 20: expected 0 to 19"),

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +75,12 @@ def test_a_trip_has_its_exit_code_and_says_why(capsys):
         ([HOVER, "--robot", "mujocco"], "unknown robot 'mujocco'; did you mean 'mujoco'"),
         (["nothing/here"], "neither a bundle's folder nor a task"),
         ([HOVER, "--seconds", "-1"], "--seconds -1.0"),
+        ([HOVER, "--seconds", "inf"], r"--seconds inf and --soft-start None: expected .* at most 86400 s"),
+        ([HOVER, "--log", "run.csv"], r"--log 'run.csv': expected a file whose name ends in .mcap"),
+        ([HOVER, "--seed", "-1"], "seed=-1 must be 0 or more"),
+        ([HOVER, "--mass", "1e9"], r"mass=1000000000.0 must be from 0.001 to 1000"),
+        ([HOVER, "--readings", "os:getcwd"], "--readings 'os:getcwd' is not called with a measurement: too many"),
+        ([HOVER, "--safety.workspace", *["nan"] * 6], r"safety: workspace=.*nan.*expected x, y and z in m"),
         ([HOVER, "--safety.margin", "0.7"], r"safety: margin=0\.7"),
         ([HOVER, "--robot", "udp", "--address", "nowhere"], "expected host:port"),
         ([HOVER, "--robot", "lerobot"], "--device ''; expected module:callable"),
@@ -82,6 +89,14 @@ def test_a_trip_has_its_exit_code_and_says_why(capsys):
 def test_what_cannot_begin_is_one_line_and_code_2(words, message):
     said = refused(deploy.main, *words)
     assert re.search(message, said), said
+
+
+@pytest.mark.parametrize("words", [("--log", "{}/run.mcap"), ("--json", "{}/y.json"), ("--json", "{}/contract.json")])
+def test_nothing_is_written_into_a_sealed_bundle(words: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "hover").mkdir()
+    assert "lies in the bundle, which is sealed" in refused(
+        deploy.main, str(tmp_path / "hover"), words[0], words[1].format(tmp_path / "hover")
+    )
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from embodied.errors import EmbodiedError
 
+DIGITS = 7  # of any of the numbers: fewer
 SET = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables by which `torchrun` tells a process which of how many it is."""
 SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
@@ -44,14 +45,18 @@ def processes() -> int:
     if "WORLD_SIZE" not in os.environ:
         return 1
     found = {name: os.environ.get(name) for name in SET}
-    wrong = [name for name, text in found.items() if not text or (name != "MASTER_ADDR" and not text.isdecimal())]
+    wrong = [name for name, text in found.items() if not text or (name != "MASTER_ADDR" and not _is_count(text))]
     if wrong:
-        told = ", ".join(f"{name}={found[name]}" if found[name] is not None else f"no {name}" for name in wrong)
+        told = ", ".join(f"no {name}" if found[name] is None else f"{name}={found[name]:.60}" for name in wrong)
         raise EmbodiedError(
-            f"WORLD_SIZE={found['WORLD_SIZE']} is set, but {told}; expected {', '.join(SET)}, as torchrun sets them, "
-            "or no WORLD_SIZE for a single process"
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']:.60} is set, but {told}; expected {', '.join(SET)}, as torchrun "
+            "sets them, or no WORLD_SIZE for a single process"
         )
     return int(os.environ["WORLD_SIZE"])
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) < DIGITS
 
 
 def active() -> bool:

@@ -62,12 +62,17 @@ def initial_states(
         draws: How many initial states, alike but for the rest.
 
     Raises:
-        EmbodiedError: there is no such free joint, or no such block.
+        EmbodiedError: there is no such free joint or no such block, or no block is to lie anywhere.
     """
     model, known = task.model, {one.block.name: one for one in found}
     free = [model.joint(j).name for j in range(model.njnt) if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE]
     if wrong := [joint for joint in joints if joint not in free]:
         raise EmbodiedError(f"{task.unwrapped} has no free joint '{wrong[0]}'; it has {listing(free) or 'none'}")
+    if not joints:
+        raise EmbodiedError(
+            f"no block lies anywhere in {task.unwrapped}; expected --joints JOINT=NAME of one that was found, and of "
+            f"its free joints: {listing(free) or 'it has none'}"
+        )
     if missing := [name for name in joints.values() if name not in known]:
         raise EmbodiedError(f"no block '{missing[0]}' was found; found were {listing(known) or 'none'}")
     drawn = first_reset_states(task, 0, draws)

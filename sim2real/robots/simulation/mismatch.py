@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
-from embodied.storage.bounds import POSITIVE, Bounded
+from embodied.storage.bounds import Bound, Bounded
 
 SPREAD: Mapping[str, float] = {
     "mass": 0.1,  # payload, battery, cables
@@ -23,22 +23,24 @@ SPREAD: Mapping[str, float] = {
 }
 """Half-width of each scale (rad for `encoder_bias`) in a draw of size 1: about what legged robots are calibrated to."""
 
+A_SCALE = Bound("from 0.001 to 1000", lambda scale: 1e-3 <= scale <= 1e3)
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelMismatch(Bounded):
     """Scales on the model's parameters; 1 everywhere is the model itself."""
 
-    mass: Annotated[float, POSITIVE] = 1.0
+    mass: Annotated[float, A_SCALE] = 1.0
     """Of every body, with its inertia."""
-    friction: Annotated[float, POSITIVE] = 1.0
+    friction: Annotated[float, A_SCALE] = 1.0
     """Sliding friction of the floor."""
-    motor_strength: Annotated[float, POSITIVE] = 1.0
+    motor_strength: Annotated[float, A_SCALE] = 1.0
     """Stiffness and damping of servos; thrust of rotors."""
-    joint_friction: Annotated[float, POSITIVE] = 1.0
+    joint_friction: Annotated[float, A_SCALE] = 1.0
     """Dry friction of every joint."""
-    joint_damping: Annotated[float, POSITIVE] = 1.0
+    joint_damping: Annotated[float, A_SCALE] = 1.0
     """Viscous friction of every joint."""
-    armature: Annotated[float, POSITIVE] = 1.0
+    armature: Annotated[float, A_SCALE] = 1.0
     """Reflected inertia of every motor."""
     encoder_bias: tuple[float, ...] = ()
     """rad, of every joint; empty: none."""

@@ -65,7 +65,7 @@ class SimulatedOptions(Bounded):
     """Factor on the joints' damping, besides `mismatch`."""
     armature: cli.Rare[float] = 1.0
     """Factor on the motors' reflected inertia, besides `mismatch`."""
-    seed: int = 0
+    seed: Annotated[int, NOT_NEGATIVE] = 0
     """Of the initial state, the noise, the losses and the mismatch."""
     robot_file: cli.Rare[Path | None] = None
     """Model file of the robot, if it no longer lies where it was trained with; it must be the same."""

@@ -50,6 +50,8 @@ WRONG = {
     ],
     "observe": [
         ("return {'policy': {}}", "expected groups of terms"),
+        ("return {3: {'place': world.qpos}}", "expected a group 'policy' among its groups, which are .3."),
+        ("return {'policy': {'place': world.qpos}, 3: {'place': world.qpos}}", "expected groups with names, not 3"),
         ("return {'policy': {'a': [[1], [2, 3]]}}", r"expected arrays with names, not 'a': \[\[1\], \[2, 3\]\]"),
         ("return {'policy': {'a': jnp.zeros(3, complex)}}", "not 'a': complex64 of shape"),
         ("return {'policy': {'a': world['gyro']}}", r"unknown sensor 'gyro'; .* \(own\d+.py, line 65, in observe\)"),

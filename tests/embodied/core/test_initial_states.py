@@ -110,7 +110,10 @@ def test_starts_of_another_task_and_damaged_files_are_refused(task, tmp_path):
     ("change", "said"),
     [
         (lambda name, rows: rows[:-1] if name == "qvel" else rows, r"'qvel' has \(3,\) rows; qpos has 4"),
-        (lambda name, rows: rows * np.nan if name == "qpos" else rows, "qpos or qvel that is not finite"),
+        (
+            lambda name, rows: rows * np.nan if name == "qpos" else rows,
+            "'qpos' holds numbers that are not finite",
+        ),
         (lambda name, rows: rows[0, 0] if name == "qpos" else rows, "'qpos' has shape"),
     ],
 )

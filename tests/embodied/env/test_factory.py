@@ -68,6 +68,7 @@ def test_the_default_engine_is_for_the_device_that_jax_sees(gpus, capsys):
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}, 2, None),
         ({"LOCAL_RANK": "x", "LOCAL_WORLD_SIZE": ""}, 2, None),
         ({"LOCAL_RANK": "x", "LOCAL_WORLD_SIZE": "many"}, 2, None),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "9" * 5000}, 2, None),
     ],
 )
 def test_a_rank_sees_its_own_gpu(variables, gpus, expected):

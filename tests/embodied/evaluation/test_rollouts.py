@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import embodied
+from embodied.errors import EmbodiedError
 from embodied.evaluation.rates import EPISODE
 from embodied.evaluation.rollouts import Evaluation, evaluate
 from policies.policy import random_policy
@@ -65,3 +66,22 @@ def test_a_metric_that_is_no_number_in_an_episode_is_left_out_of_what_is_said_of
         assert said["upper"] == pytest.approx(float(goals[goals > 0].double().mean()), rel=1e-4)
         assert said["goal"] == pytest.approx(float(goals.double().mean()), abs=1e-4)
         assert "never" not in said
+
+
+@pytest.mark.parametrize(
+    ("sound", "strange", "said"),
+    [
+        (
+            '"near": jnp.exp(',
+            '"near": jnp.nan * jnp.exp(',
+            "reward holds 2 of 2 numbers that are not finite",
+        ),
+        ('"place": world.qpos,', '"place": world.qpos / 0.0,', "group 'policy' of observations holds 2 of 6 numbers"),
+        ('{"near": 1.0}', '{"near": float("inf")}', "reward holds 2 of 2 numbers"),
+    ],
+)
+def test_a_task_whose_numbers_are_none_has_no_figures(sound: str, strange: str, said: str, tmp_path: Path) -> None:
+    assert SOUND.count(sound) == 1
+    (tmp_path / "mass.py").write_text(SOUND.replace(sound, strange))
+    with pytest.raises(EmbodiedError, match=said):
+        evaluate(embodied.make(str(tmp_path / "mass.py"), 2, episode_steps=3), random_policy(1), 2)

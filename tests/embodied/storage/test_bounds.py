@@ -13,6 +13,12 @@ from embodied.storage.bounds import BELOW_ONE, FRACTION, NOT_NEGATIVE, OPEN_RANG
 
 
 @dataclasses.dataclass(frozen=True)
+class Weights:
+    near: float = 1.0
+    each: tuple[float, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings(Bounded):
     count: Annotated[int, at_least(2)] = 2
     rate: Annotated[float | None, POSITIVE] = None
@@ -22,6 +28,7 @@ class Settings(Bounded):
     free: float = -1.0
     pair: tuple[float, float] = (0.0, 1.0)
     open: Annotated[tuple[float, float], OPEN_RANGE] = (0.0, math.inf)
+    weights: Weights = dataclasses.field(default_factory=Weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +50,9 @@ class Derived(Settings):
         ("free", math.nan, "free=nan must be finite"),
         ("open", (0.0, math.nan), r"open=\(0.0, nan\) must be two numbers, the smaller first; inf for no end"),
         ("open", (1.0, -math.inf), r"open=\(1.0, -inf\) must be two numbers, the smaller first; inf for no end"),
+        ("free", 1e300, r"free=1e\+300 must be finite"),
+        ("weights", Weights(near=math.inf), "weights.near=inf must be finite"),
+        ("weights", Weights(each=(0.0, -math.inf)), "weights.each=-inf must be finite"),
         ("pair", (0.0, math.inf), r"pair=\(0.0, inf\) must be finite"),
     ],
 )

@@ -146,6 +146,8 @@ def test_an_unknown_member_in_a_file_is_refused_with_those_there_are() -> None:
         ("latency", 0.01, "latency=0.01; expected a list of 2"),
         ("latency", "ab", "latency='ab'; expected a list of 2"),
         ("latency", (0.0, "late"), "latency='late'; expected a number"),
+        ("start_tilt", 1j, "start_tilt=1j; expected a number"),
+        ("start_tilt", True, "start_tilt=True; expected a number"),
         ("start_tilt", "steep", "start_tilt='steep'; expected a number"),
         ("start_tilt", [1.0], "start_tilt=[1.0]; expected a number"),
     ],

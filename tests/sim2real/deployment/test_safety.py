@@ -404,7 +404,13 @@ def test_soft_start_begins_and_ends_at_rest():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("margin", 0.6), ("effort", 0.0), ("misses", math.nan), ("brake_from", 1.0)]
+    ("field", "value"),
+    [
+        *[("margin", 0.6), ("effort", 0.0), ("misses", math.nan), ("brake_from", 1.0), ("max_tilt", -1.0)],
+        *[("max_age", -1.0), ("max_frozen", 0.0), ("max_late", math.nan), ("tolerance", -1.0), ("forgive", math.nan)],
+        *[("workspace", ((math.nan, math.nan),) * 3), ("workspace", ((0.0, 0.0),)), ("workspace", ((1.0, 0.0),) * 3)],
+        *[("workspace", ()), ("frozen_motion", 0.0)],
+    ],
 )
 def test_thresholds_without_sense_are_refused_by_name(field, value):
     with pytest.raises(EmbodiedError, match=f"safety: {field}="):
