@@ -6,12 +6,15 @@ import dataclasses
 import keyword
 import os
 import string
+import sys
 from pathlib import Path
 
 from embodied.errors import EmbodiedError, reason
 from embodied.robot import Kind, Robot
 from embodied.storage.files import write_atomic
 
+OWN = ("embodied", "tasks", "policies", "sim2real", "jax", "numpy", "torch", "mujoco", "brax", "cv2", "pybullet")
+"""Modules of the suite and those that it needs: a file of such a name hides them from all beside it."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -55,6 +58,10 @@ def contents(name: str, kind: Kind, robot: Path | None, folder: Path) -> dict[Pa
     """
     if not name.isidentifier() or keyword.iskeyword(name):
         raise EmbodiedError(f"task name {name!r}: expected a name as modules have, such as my_reach")
+    if name in (*sys.stdlib_module_names, *OWN):
+        raise EmbodiedError(
+            f"task name {name!r} is that of a module, which {name}.py would hide; expected another name"
+        )
     budget = BUDGETS[kind]
     filled = {
         "NAME": name,

@@ -52,7 +52,8 @@ class Switched(Inline):
 
     @property
     def is_given(self) -> bool:
-        return getattr(self, dataclasses.fields(self)[0].name) not in (None, ())  # type: ignore[arg-type]
+        first = getattr(self, dataclasses.fields(self)[0].name)  # type: ignore[arg-type]
+        return first is not None and not (isinstance(first, tuple) and not first)
 
 
 @functools.lru_cache(maxsize=256)

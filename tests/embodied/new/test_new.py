@@ -160,6 +160,8 @@ def test_goals_are_where_the_tip_can_be() -> None:
 WRONG = {
     "exists": (["task", "mine"], "mine.py exists already; nothing was written"),
     "name": (["task", "my-task"], "task name 'my-task': expected a name as modules have"),
+    "module": (["task", "json"], "task name 'json' is that of a module, which json.py would hide"),
+    "our module": (["task", "tasks"], "task name 'tasks' is that of a module"),
     "thing": (["robot", "mine"], "new 'robot': expected task"),
     "kind": (["task", "other", "--kind", "boat"], "--kind boat: expected one of arm, multirotor, legged"),
     "another": (
