@@ -21,10 +21,12 @@ from embodied import cli  # isort: skip  (before jax, whose environment variable
 import numpy as np
 import tyro
 
+from embodied.cli.outputs import check_file, check_folder
 from embodied.errors import guard, listing
 from embodied.storage.bounds import NOT_NEGATIVE, Bound, Bounded
 from sim2real.checks.findings import Severity
 from sim2real.contract.limits import limits_of
+from sim2real.contract.model_files import is_file
 from sim2real.identification import calibration as cb
 from sim2real.identification import gauss_newton, parameters, search, shooting
 from sim2real.identification import simulate as sm
@@ -39,6 +41,7 @@ from sim2real.twins.named import make_twin
 from sim2real.twins.robot import Groups
 
 HELD_OUT = Bound("more than 0 and less than 0.9", lambda share: 0 < share < 0.9)
+STEP = Bound("0, or from 0.0001 to 0.1", lambda seconds: seconds == 0 or 1e-4 <= seconds <= 0.1)
 HORIZONS = (0.25, 0.5, 1.0)  # s, ASAP (arXiv 2502.01143)
 PAGE = "index.html"
 EXIT_DOUBTFUL = 1
@@ -58,8 +61,8 @@ class Settings(Bounded):
     held_out: Annotated[float, HELD_OUT] = 0.25
     """Share of the log, its end, that is kept back for measuring errors."""
     window: Annotated[float, NOT_NEGATIVE] = 0.0
-    """s of each open-loop window of the fit; 0: the twin's own."""
-    timestep: Annotated[float, NOT_NEGATIVE] = 0.0
+    """s of each open-loop window of the fit, in which every channel needs two rows or more; 0: the twin's own."""
+    timestep: Annotated[float, STEP] = 0.0
     """s per physics step. By default motions are integrated as exactly as can be, and parameters are the robot's own;
     with the step that a policy is trained with, as there: they then make up for what that step gets wrong."""
     search: search.Settings = dataclasses.field(default_factory=search.Settings)
@@ -239,6 +242,10 @@ def tables(result: Calibration) -> list[Any]:
 @guard
 def main(arguments: list[str] | None = None) -> int:
     command = cli.parse(Command, arguments, "sim2real.calibrate")
+    check_folder("--out", command.out)
+    read = [command.log, Path(command.robot)] if is_file(command.robot) else [command.log]
+    for name in (cb.FILE, PAGE):
+        check_file("--out", command.out / name, read)
     log = read_log(command.log)
     groups = Groups(command.together, command.apart)
     twin = make_twin(command.robot, log, None if groups == Groups() else groups)

@@ -6,13 +6,19 @@ import dataclasses
 import math
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embodied import cli
-from embodied.errors import EmbodiedError, guard, reason
+from embodied.cli.outputs import check_file
+from embodied.errors import EmbodiedError, UnknownNameError, guard, reason
+from sim2real.contract.model_files import is_file
 from sim2real.identification.excitation import Excitation, ExcitationConfig, excite
-from sim2real.logs.read_log import write_log
+from sim2real.logs.read_log import check_suffix, write_log
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = 3
 INK, COMMAND, MEASURED, LIMIT = "#1f2933", "#b8c4d0", "#0b6fa4", "#c8442b"
@@ -40,11 +46,9 @@ class Settings(ExcitationConfig):
 @guard
 def main(arguments: list[str] | None = None) -> int:
     settings = cli.parse(Settings, arguments, "sim2real.excitation")
-    if not settings.out.parent.is_dir():
-        raise EmbodiedError(f"there is no folder '{settings.out.parent}' to write {settings.out.name} to")
+    picture = check(settings)
     made = excite(settings)
     write_log(settings.out, made.log)
-    picture = settings.picture or settings.out.with_suffix(".png")
     draw(picture, made)
     cli.show(table(made), f"-> {settings.out}, {picture}")
     cli.say(
@@ -52,6 +56,29 @@ def main(arguments: list[str] | None = None) -> int:
         f"python -m sim2real.preflight LOG --robot {settings.robot} says whether the recording will do.",
     )
     return 0
+
+
+def check(settings: Settings) -> Path:
+    """Look at what is to be written, before the work; returns the picture's file.
+
+    Raises:
+        EmbodiedError: a file cannot be written, or is another one that the command reads or writes.
+        UnknownNameError: a suffix is that of no trajectory, or of no picture.
+    """
+    read = [Path(settings.robot)] if is_file(settings.robot) else []
+    check_file("--out", settings.out, read)
+    check_suffix(settings.out)
+    named = settings.picture is not None
+    picture = settings.picture if settings.picture is not None else settings.out.with_suffix(".png")
+    option = "--picture" if named else "the picture beside --out,"
+    check_file(option, picture, (*read, settings.out))
+    for file in (settings.out, picture):
+        if not file.parent.is_dir():
+            raise EmbodiedError(f"there is no folder '{file.parent}' to write {file.name} to")
+    known = {f".{suffix}" for suffix in _figure()().canvas.get_supported_filetypes()}
+    if picture.suffix.lower() not in known:
+        raise UnknownNameError("suffix of a picture", picture.suffix or picture.name, known)
+    return picture
 
 
 def table(made: Excitation) -> cli.Table:
@@ -81,14 +108,10 @@ def draw(path: Path, made: Excitation) -> None:
     Raises:
         EmbodiedError: matplotlib is missing, or the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[plots]"') from None
     limits, command, seen = made.limits, made.log["command"], made.expected
     columns = min(COLUMNS, len(limits.names))
     rows = math.ceil(len(limits.names) / columns)
-    figure = Figure(figsize=(5.2 * columns, 2.1 * rows + 1.0), dpi=110, layout="constrained")
+    figure = _figure()(figsize=(5.2 * columns, 2.1 * rows + 1.0), dpi=110, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
     for i, name in enumerate(limits.names):
         panel = panels.flat[i]
@@ -120,6 +143,14 @@ def draw(path: Path, made: Excitation) -> None:
         figure.savefig(path)
     except (OSError, ValueError) as error:
         raise EmbodiedError(f"cannot write the picture '{path}': {reason(error)}") from None
+
+
+def _figure() -> type[Figure]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EmbodiedError('pictures need the package matplotlib; pip install "embodied-sim[plots]"') from None
+    return Figure
 
 
 def _share(torque: float, limit: float) -> str:

@@ -11,7 +11,9 @@ import tyro
 from rich.text import Text
 
 from embodied import cli
+from embodied.cli.outputs import check_file
 from embodied.errors import EmbodiedError, guard
+from sim2real.checks import clock
 from sim2real.checks import robot as preflight_robot
 from sim2real.checks import signals as preflight_signals
 from sim2real.checks import units as preflight_units
@@ -21,9 +23,10 @@ from sim2real.contract.model_files import is_file
 from sim2real.identification.simulate import divided
 from sim2real.logs import mcap_log
 from sim2real.logs.log import Log
-from sim2real.logs.read_log import read_log, write_log
+from sim2real.logs.read_log import check_suffix, read_log, write_log
 from sim2real.twins.named import ROBOTS, make_twin
 
+MANY = 1e6  # from which on numbers are not written out
 HELD_OUT = 0.25  # share of a log that `sim2real.calibrate` keeps back by default
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
@@ -58,9 +61,13 @@ def preflight(log: Log, limits: Limits | None = None) -> tuple[Finding, ...]:
         log: What was recorded.
         limits: Of the robot that made it; None checks only what needs no robot.
     """
-    found = [finding for check in preflight_signals.CHECKS + preflight_units.CHECKS for finding in check(log)]
+    found = [finding for check in clock.CHECKS for finding in check(log)]
+    parts = preflight_signals, preflight_units, preflight_robot
+    # Where times are not in s, what depends on them says nothing, and may be of any size.
+    of_signals, of_units, of_robot = (part.TIMELESS for part in parts) if found else (part.CHECKS for part in parts)
+    found += [finding for check in of_signals + of_units for finding in check(log)]
     if limits is not None:
-        found += [finding for check in preflight_robot.CHECKS for finding in check(log, limits)]
+        found += [finding for check in of_robot for finding in check(log, limits)]
     ranks = list(Severity)
     return tuple(sorted(found, key=lambda finding: ranks.index(finding.severity)))
 
@@ -81,8 +88,8 @@ def table(log: Log, findings: tuple[Finding, ...]) -> cli.Table:
     """Content of the log, and a row for each finding."""
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     start, end = log.span
-    rates = ", ".join(f"{name} {channel.rate:.0f} Hz" for name, channel in log.channels.items())
-    title = f"{end - start:.1f} s: {rates}\n" + ", ".join(f"{count} {s}s" for s, count in counts.items())
+    rates = ", ".join(f"{name} {_number(channel.rate, 0)} Hz" for name, channel in log.channels.items())
+    title = f"{_number(end - start, 1)} s: {rates}\n" + ", ".join(f"{count} {s}s" for s, count in counts.items())
     rows = tuple(
         (
             Text(f"{finding.severity}: {finding.check}", STYLES[finding.severity]),
@@ -94,25 +101,40 @@ def table(log: Log, findings: tuple[Finding, ...]) -> cli.Table:
     return cli.Table(title, rows, headings, prose=tuple(range(len(headings))))
 
 
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if value < MANY else f"{value:.3g}"
+
+
 @guard
 def main(arguments: list[str] | None = None) -> int:
     """Check as the command line requests; returns the exit code, 1 where there are errors."""
     settings = cli.parse(Settings, arguments, "sim2real.preflight")
+    read = [settings.log]
+    if settings.robot is not None and is_file(settings.robot):
+        read.append(Path(settings.robot))
+    if settings.recover is not None:
+        check_file("--recover", settings.recover, read)
+        check_suffix(settings.recover)
+        read.append(settings.recover)
+    if settings.json is not None:
+        check_file("--json", settings.json, read)
     is_mcap = settings.log.suffix.lower() == ".mcap"
     # An unfinished file is a finding here, not the end.
     log = mcap_log.read(settings.log, unfinished=True) if is_mcap else read_log(settings.log)
-    limits = limits_of(settings.robot) if settings.robot else None
+    limits = limits_of(settings.robot) if settings.robot is not None else None
     if settings.recover:
         metadata = {key: value for key, value in log.metadata.items() if key != mcap_log.UNFINISHED}
         write_log(settings.recover, dataclasses.replace(log, metadata=metadata))
     findings = preflight(log, limits)
-    if settings.robot and not any(finding.severity is Severity.ERROR for finding in findings):
+    if settings.robot is not None and not any(finding.severity is Severity.ERROR for finding in findings):
         findings = (*uncalibratable(log, settings.robot), *findings)
     if findings:
         cli.show(table(log, findings))
     else:
         start, end = log.span
-        cli.show(f"{settings.log}: {end - start:.1f} s, {len(log.channels)} channels, nothing to complain about")
+        cli.show(
+            f"{settings.log}: {_number(end - start, 1)} s, {len(log.channels)} channels, nothing to complain about"
+        )
     result = {"log": settings.log.name, "findings": [dataclasses.asdict(finding) for finding in findings]}
     cli.write_result(settings.json, cli.command_line("sim2real.preflight"), result)
     return int(any(finding.severity is Severity.ERROR for finding in findings))

@@ -17,11 +17,11 @@ from brax.envs.wrappers.training import EpisodeWrapper, VmapWrapper
 from jax import Array
 
 from embodied.adapters.tensors import shown_groups
-from embodied.core.episode import team_mean
+from embodied.core.episode import MOST_STEPS, team_mean
 from embodied.env.factory import functional
-from embodied.env.functional import EnvState, FunctionalEnv, restart_ended
+from embodied.env.functional import EnvState, FunctionalEnv, check_action, raw_key, restart_ended
 from embodied.env.vec_env import POLICY
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, whole_number
 
 
 class BraxEnv(Env):
@@ -69,7 +69,11 @@ class BraxEnv(Env):
         return self.functional.control_dt
 
     def reset(self, rng: Array) -> State:
-        """Begin an episode with the random key `rng`."""
+        """Begin an episode with the random key `rng`.
+
+        Raises:
+            EmbodiedError: `rng` is no key, or several.
+        """
         state: Any  # any pytree: Brax passes it on
         state, observation = self.functional.reset(rng)
         zero = jnp.zeros(())
@@ -77,8 +81,13 @@ class BraxEnv(Env):
         return State(state, self._shown(observation), zero, zero, {name: zero for name in names}, {})
 
     def step(self, state: State, action: Array) -> State:
-        """Advance by one control step under `action` (action_size,), clipped to [-1, 1]."""
-        before: Any = state.pipeline_state
+        """Advance by one control step under `action` (action_size,), clipped to [-1, 1].
+
+        Raises:
+            EmbodiedError: `state` or `action` is none, as of `FunctionalEnv.step`.
+        """
+        before: Any = _checked(state).pipeline_state
+        check_action(action, (self.action_size,))
         following, transition = self.functional.step(before, action.reshape(self.functional.action_shape))
         now, then = following.episode, before.episode
         metrics = {
@@ -106,6 +115,17 @@ class BraxEnv(Env):
         return groups[self._groups[0]] if self._single else groups
 
 
+def _checked(state: Any) -> State:
+    """`state`, if it is one of Brax's.
+
+    Raises:
+        EmbodiedError: it is none.
+    """
+    if not isinstance(state, State):
+        raise EmbodiedError(f"state is of type {type(state).__name__}; expected a State, as reset or step returns it")
+    return state
+
+
 class RestartWrapper(Wrapper):
     """Begins fresh episodes in the environments of a batch that are done.
 
@@ -113,7 +133,12 @@ class RestartWrapper(Wrapper):
     environment's own random key, as everywhere here, and a task's curriculum goes on.
     """
 
+    def reset(self, rng: Array) -> State:
+        raw_key(rng, several=True)
+        return self.env.reset(rng)
+
     def step(self, state: State, action: Array) -> State:
+        check_action(action, (*jnp.shape(_checked(state).done), self.action_size))
         state.info["steps"] = jnp.where(state.done, 0.0, state.info["steps"])
         cleared: Any = state.replace(done=jnp.zeros_like(state.done))  # pyright: ignore[reportAttributeAccessIssue]
         after: Any = self.env.step(cleared, action)
@@ -134,8 +159,13 @@ def wrap(
         randomization_fn: None; tasks randomise themselves, in every episode.
 
     Raises:
-        EmbodiedError: a randomisation of Brax's models was given.
+        EmbodiedError: `env` is no `BraxEnv`, a number is not whole or less than 1, or a randomisation of Brax's models
+            was given.
     """
+    if not isinstance(env, Env) or not isinstance(env.unwrapped, BraxEnv):
+        raise EmbodiedError(f"env={env!r:.80}; expected a BraxEnv")
+    episode_length = whole_number("episode_length", episode_length, 1, MOST_STEPS)
+    action_repeat = whole_number("action_repeat", action_repeat, 1, MOST_STEPS)
     if randomization_fn is not None:
         raise EmbodiedError("randomization_fn changes models of Brax; a task of embodied draws its own variations")
     return RestartWrapper(EpisodeWrapper(VmapWrapper(env), episode_length, action_repeat))

@@ -443,10 +443,19 @@ def _seeds(seeds: Any, count: int) -> list[int] | None:
 def _check_use(closed: bool, options: Mapping[str, Any] | None = None) -> None:
     if closed:
         raise ClosedEnvironmentError("the environment was closed; make another one")
-    if options is not None and not isinstance(options, Mapping):
-        raise EmbodiedError(f"options={options!r:.80}; expected a mapping, which is empty: there are no reset options")
+    check_options(options)
     if options:
         raise EmbodiedError(f"unknown reset option {next(iter(options))!r}; this environment has no reset options")
+
+
+def check_options(options: Any) -> None:
+    """Refuse what are no options of a reset.
+
+    Raises:
+        EmbodiedError: it is neither None nor a mapping.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise EmbodiedError(f"options={options!r:.80}; expected a mapping, which is empty: there are no reset options")
 
 
 def check_render_mode(mode: str | None) -> str | None:

@@ -22,8 +22,9 @@ from jax import Array
 from embodied.adapters.tensors import shown_groups
 from embodied.core.episode import team_mean
 from embodied.env.factory import functional
-from embodied.env.functional import EnvState, FunctionalEnv, set_rows
+from embodied.env.functional import EnvState, FunctionalEnv, check_action, set_rows
 from embodied.env.vec_env import POLICY
+from embodied.errors import EmbodiedError
 
 
 @jax.tree_util.register_dataclass
@@ -87,16 +88,26 @@ class FunctionalGymnasiumEnv(FuncEnv[FuncState, Array, Array, Array, Array, Any,
         return self.functional.max_episode_steps
 
     def initial(self, rng: Array, params: Any = None) -> FuncState:
-        """The state at the start of an episode, drawn with the random key `rng`."""
+        """The state at the start of an episode, drawn with the random key `rng`.
+
+        Raises:
+            EmbodiedError: `rng` is no key, or several.
+        """
         del params
         state, observation = self.functional.reset(rng)
         no = jnp.zeros((), bool)
         return FuncState(state, self._shown(observation), jnp.zeros(()), no, no, no)
 
     def transition(self, state: FuncState, action: Array, rng: Array, params: Any = None) -> FuncState:
-        """The state after a control step under `action` (action_size,), clipped to [-1, 1]."""
+        """The state after a control step under `action` (action_size,), clipped to [-1, 1].
+
+        Raises:
+            EmbodiedError: `state` or `action` is none, as of `FunctionalEnv.step`.
+        """
         del rng, params
-        following, brought = self.functional.step(state.env, action.reshape(self.functional.action_shape))
+        before = _checked(state).env
+        check_action(action, (self.functional.task.action_size,))
+        following, brought = self.functional.step(before, action.reshape(self.functional.action_shape))
         reward = team_mean(brought.reward)
         seen = self._shown(brought.observation)
         return FuncState(following, seen, reward, brought.terminated, brought.success, brought.diverged)
@@ -104,24 +115,37 @@ class FunctionalGymnasiumEnv(FuncEnv[FuncState, Array, Array, Array, Array, Any,
     def observation(self, state: FuncState, rng: Array, params: Any = None) -> Array:
         """(size,) of the group."""
         del rng, params
-        return state.observation
+        return _checked(state).observation
 
     def reward(self, state: FuncState, action: Array, next_state: FuncState, rng: Array, params: Any = None) -> Array:
         """() of the step from `state` to `next_state`."""
         del state, action, rng, params
-        return next_state.reward
+        return _checked(next_state).reward
 
     def terminal(self, state: FuncState, rng: Array, params: Any = None) -> Array:
         """() bool, whether the episode failed."""
         del rng, params
-        return state.terminated
+        return _checked(state).terminated
 
     def transition_info(
         self, state: FuncState, action: Array, next_state: FuncState, params: Any = None
     ) -> dict[str, Array]:
         """`success` and `diverged`, () bool each."""
         del state, action, params
-        return {"success": next_state.success, "diverged": next_state.diverged}
+        following = _checked(next_state)
+        return {"success": following.success, "diverged": following.diverged}
 
     def _shown(self, observation: dict[str, Array]) -> Array:
         return observation[self._group].ravel()
+
+
+def _checked(state: Any) -> FuncState:
+    """`state`, if it is one.
+
+    Raises:
+        EmbodiedError: it is none.
+    """
+    if not isinstance(state, FuncState):
+        told = type(state).__name__
+        raise EmbodiedError(f"state is of type {told}; expected a FuncState, as initial or transition returns it")
+    return state

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 from torch import Tensor
 
-from embodied.adapters.gymnasium import as_array, as_tensor, check_render_mode, make_renderer, metadata
+from embodied.adapters.gymnasium import as_array, as_tensor, check_options, check_render_mode, make_renderer, metadata
 from embodied.adapters.tensors import require_env
 from embodied.core.episode import SEEDS
 from embodied.env.env import Env
 from embodied.env.factory import make
 from embodied.env.multi_agent import agent_names
 from embodied.env.vec_env import vector_sizes
-from embodied.errors import ActionError, EmbodiedError, UnknownNameError, whole_number
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError, listing, whole_number
 
 if TYPE_CHECKING:
     from embodied.rendering.pictures import Renderer
@@ -99,12 +99,12 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         Args:
             seed: The same seed gives the same episode. Without one, the first reset takes the seed the environment
                 was made with and each later one the next.
-            options: None exist; PettingZoo requires the argument.
+            options: None exist; PettingZoo requires that a mapping is taken, and it changes nothing.
 
         Raises:
-            EmbodiedError: the seed is no whole number of at least 0.
+            EmbodiedError: the seed is no whole number of at least 0, or the options are no mapping.
         """
-        del options
+        check_options(options)
         if seed is not None:
             self._seed = whole_number("seed", seed, 0)
         self._observation = self.env.reset(self._seed % SEEDS)
@@ -118,10 +118,16 @@ class PettingZooEnv(ParallelEnv[str, NDArray[Any], NDArray[Any] | None]):
         """Advance by one control step; at the end of an episode `agents` becomes empty.
 
         Raises:
-            ActionError: no episode is running, an agent has no action, or one of the wrong size.
+            ActionError: no episode is running, an agent is unknown, has no action, or one of the wrong size.
         """
         if not self.agents:
             raise ActionError("no agent is alive: call reset() to begin an episode")
+        if not isinstance(actions, Mapping):
+            raise ActionError(
+                f"actions={actions!r:.80}; expected a mapping of actions by agents: {listing(self.agents)}"
+            )
+        if unknown := [agent for agent in actions if agent not in self.agents]:
+            raise ActionError(f"an action of the unknown agent {unknown[0]!r:.80}; known: {listing(self.agents)}")
         if missing := [agent for agent in self.agents if agent not in actions]:
             raise ActionError(f"no action for {missing[:4]}; expected one for each of the {len(self.agents)} agents")
         rows = [as_tensor(cast(Any, actions[agent])).numpy() for agent in self.agents]

@@ -69,7 +69,7 @@ class SkrlEnv(Wrapper):
             episodes, it has `final_observation` (N, size), the one the step led to, and `episode`, means over those
             that ended, which trainers log.
         """
-        step = self._env.step(self.view.action(actions.detach()))
+        step = self._env.step(self.view.action(actions).detach())
         info: dict[str, Any] = {}
         self._seen = self.view.of(step.obs)
         if ended := ended_episodes(step):

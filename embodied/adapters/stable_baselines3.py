@@ -6,7 +6,7 @@ PPO("MlpPolicy", env).learn(1_000_000)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium
@@ -16,8 +16,9 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
 from embodied.adapters.gymnasium import GymnasiumVectorEnv
+from embodied.core.episode import SEEDS
 from embodied.env.env import Env
-from embodied.errors import EmbodiedError
+from embodied.errors import ActionError, EmbodiedError, whole_number
 
 
 class SB3VecEnv(VecEnv):
@@ -33,10 +34,9 @@ class SB3VecEnv(VecEnv):
     - `success_any`, `diverged` and the task's metrics.
     """
 
-    actions: NDArray[np.float32]
-
     def __init__(self, env: Env, group: str | Sequence[str] = "policy", render_mode: str | None = None) -> None:
         self.vector = GymnasiumVectorEnv(env, group, render_mode)
+        self.actions: NDArray[np.float32] | None = None  # of the step that has begun
         super().__init__(env.num_envs, self.vector.single_observation_space, self.vector.single_action_space)
 
     def reset(self) -> Any:
@@ -51,13 +51,39 @@ class SB3VecEnv(VecEnv):
         self._reset_options()
         return observation
 
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """The seed of the next reset, by default a random one; environment i takes seed + i.
+
+        Raises:
+            EmbodiedError: the seed is no whole number from 0 to 2**32 - 1.
+        """
+        return super().seed(None if seed is None else whole_number("seed", seed, 0, SEEDS - 1))
+
+    def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
+        """The options of the next reset, which refuses them: none exist.
+
+        Raises:
+            EmbodiedError: that is no dictionary, nor a list of them.
+        """
+        every = options if isinstance(options, list) else [{} if options is None else options]
+        if not all(isinstance(one, dict) for one in every):
+            raise EmbodiedError(f"options={options!r:.80}; expected a dictionary, or a list of them")
+        super().set_options(options)
+
     def step_async(self, actions: NDArray[np.float32]) -> None:
         """Take note of `actions` (N, action_size)."""
         self.actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Advance every environment; see the class for what comes back."""
-        observation, reward, terminations, truncations, infos = self.vector.step(self.actions)
+        """Advance every environment; see the class for what comes back.
+
+        Raises:
+            ActionError: no step has begun, or with actions of the wrong shape or type, or that are not finite.
+        """
+        if self.actions is None:
+            raise ActionError("step_wait() before step_async(): call step_async(actions) first, or step(actions)")
+        actions, self.actions = self.actions, None
+        observation, reward, terminations, truncations, infos = self.vector.step(actions)
         done = terminations | truncations
         rows: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for index in np.flatnonzero(done).tolist():
@@ -101,8 +127,24 @@ class SB3VecEnv(VecEnv):
         return [result] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """True for `Monitor`, whose work this class does, and for nothing else."""
+        """True for `Monitor`, whose work this class does, and for nothing else.
+
+        Raises:
+            EmbodiedError: `wrapper_class` is no class.
+        """
+        if not isinstance(wrapper_class, type):
+            raise EmbodiedError(f"wrapper_class={wrapper_class!r:.80}; expected a class, such as Monitor")
         return [issubclass(wrapper_class, Monitor) for _ in self._get_indices(indices)]
+
+    def _get_indices(self, indices: VecEnvIndices) -> Iterable[int]:
+        """The environments that are meant; all of them where none are named.
+
+        Raises:
+            EmbodiedError: there is none of such a number.
+        """
+        chosen: Any = super()._get_indices(indices)
+        every = chosen if isinstance(chosen, Iterable) else [chosen]
+        return [whole_number("indices", index, 0, self.num_envs - 1) for index in every]
 
     def _check_all(self, indices: VecEnvIndices, what: str) -> None:
         chosen = sorted(set(self._get_indices(indices)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from embodied.env.env import Env
 from embodied.env.step import Step
 from embodied.env.vec_env import ObservationSpec
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 
 
 def shown_groups(
@@ -32,6 +32,8 @@ def shown_groups(
     if not isinstance(groups, str | Iterable | None):
         raise EmbodiedError(f"group={groups!r:.80}; expected a name, or several, of {', '.join(known)}")
     chosen = (groups,) if isinstance(groups, str) else known if groups is None else tuple(groups)
+    if not chosen:
+        raise EmbodiedError(f"group={groups!r:.80}; expected one or several of {', '.join(known)}")
     for name in chosen:
         if name not in known:
             raise UnknownNameError("observation group", name, known)
@@ -58,7 +60,7 @@ class TensorView:
         """Choose `groups` of `env`, and refuse what `shown_groups` does."""
         require_env(env)
         chosen = shown_groups(groups, env.observation_spec, env.agents, library)
-        self._has_agents = env.agents is not None
+        self._has_agents, self._action_shape = env.agents is not None, (env.num_envs, env.action_size)
         skipped = int(self._has_agents)
         every = env.observation_spec
         self.spec = {name: ObservationSpec(every[name].shape[skipped:], every[name].dtype) for name in chosen}
@@ -73,7 +75,16 @@ class TensorView:
         return self._without_agents(step.reward).clone()
 
     def action(self, action: Tensor) -> Tensor:
-        """(N, action_size) as the environment takes it."""
+        """(N, action_size) as the environment takes it.
+
+        Raises:
+            ActionError: it is no tensor, or has another shape.
+        """
+        if not isinstance(action, Tensor):
+            raise ActionError(f"action is a {type(action).__name__}; expected a torch tensor {self._action_shape}")
+        if tuple(action.shape) != self._action_shape:
+            expected = f"(num_envs, action_size) = {self._action_shape}"
+            raise ActionError(f"action has shape {tuple(action.shape)}; expected {expected}")
         return action.unsqueeze(1) if self._has_agents else action
 
     def _without_agents(self, tensor: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from embodied.adapters.tensors import TensorView
 from embodied.core.episode import SEEDS
 from embodied.env.env import Env
 from embodied.env.vec_env import ObservationSpec
-from embodied.errors import EmbodiedError
+from embodied.errors import EmbodiedError, whole_number
 
 
 class TorchRLEnv(EnvBase):
@@ -90,8 +90,12 @@ class TorchRLEnv(EnvBase):
         return TensorDict(values, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
-        """The seed of the next reset of all environments; each later one takes the next seed."""
-        self._seed = None if seed is None else seed % SEEDS
+        """The seed of the next reset of all environments; each later one takes the next seed.
+
+        Raises:
+            EmbodiedError: the seed is no whole number of at least 0.
+        """
+        self._seed = None if seed is None else whole_number("seed", seed, 0) % SEEDS
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         self.env.close()

@@ -22,11 +22,12 @@ from embodied.core.facets import Team
 from embodied.core.hooks import place_of
 from embodied.core.task import Task
 from embodied.core.world import Control, ResetState, StateT, World
-from embodied.errors import ActionError, whole_number
+from embodied.errors import ActionError, EmbodiedError, whole_number
 from embodied.math.rewards import weigh
 
 T = TypeVar("T")
 SEEDS = 1 << 32  # random keys differ by 32 bits of a seed
+MOST_STEPS = (1 << 31) - 1  # of an episode, which int32 counts
 LARGEST_STATE = 1e10  # MuJoCo's mjMAXVAL: beyond it a state counts as diverged
 
 
@@ -134,7 +135,15 @@ def strongly_typed(tree: T) -> T:
 
 
 def first(task: Task[StateT], world: World, state: StateT, key: Array) -> tuple[Episode[StateT], dict[str, Array]]:
-    """The episode at its start, and its first observation."""
+    """The episode at its start, and its first observation.
+
+    Raises:
+        EmbodiedError: the task's time limit is more steps than can be counted.
+    """
+    if (limit := task.timing.max_steps) > MOST_STEPS:
+        raise EmbodiedError(
+            f"the time limit of {task.unwrapped} is {limit} control steps, {task.timing}; expected at most {MOST_STEPS}"
+        )
     key, noise = jax.random.split(key)
     zero = jnp.zeros((), jnp.float32)
     names = jax.eval_shape(task.metrics, world, state)

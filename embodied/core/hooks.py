@@ -272,6 +272,7 @@ class TaskHooks(abc.ABC, Generic[StateT]):
         raise NotImplementedError(f"{self} has no scripted expert")
 
 
+MOST_ACTIONS = 100_000  # numbers of an action; a swarm of a thousand has 4,000
 DECLARED: Mapping[str, tuple[type, ...]] = {
     **{name: (kind, type(None)) for name, kind in FACETS.items()},
     "timing": (Timing,), "action_size": (int,), "engines": (tuple, list), "config_type": (type,),
@@ -296,6 +297,13 @@ def check_declared(kind: type[TaskHooks[Any]]) -> None:
             raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.{name} is {shown(value)}; expected a {expected}")
     if not kind.engines:
         raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.engines names none; expected one at least")
+    size = inspect.getattr_static(kind, "action_size", 1)
+    if isinstance(size, int) and not 1 <= size <= MOST_ACTIONS:
+        raise EmbodiedError(
+            f"{place_of(kind)}{kind.__name__}.action_size is {size}; expected a whole number from 1 to {MOST_ACTIONS}"
+        )
+    if not dataclasses.is_dataclass(kind.config_type):
+        raise EmbodiedError(f"{place_of(kind)}{kind.__name__}.config_type is {kind.config_type}; expected a dataclass")
     try:
         kind.config_type()
     except TypeError as error:

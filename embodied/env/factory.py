@@ -304,7 +304,7 @@ def check_device(device: torch.device | str | None) -> None:
         wanted = torch.device(device)
     except RuntimeError:
         wanted = None
-    if wanted is None or wanted.type not in ("cpu", "cuda"):
+    if wanted is None or wanted.type not in ("cpu", "cuda") or (wanted.type == "cpu" and wanted.index):
         raise EmbodiedError(f"unknown device {str(device)!r}; expected 'cpu', 'cuda' or 'cuda:N'")
     if wanted.type == "cuda" and not torch.cuda.is_available():
         raise EmbodiedError(f"device {str(device)!r} was asked for, but torch sees no GPU here; this machine has: cpu")

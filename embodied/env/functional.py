@@ -18,20 +18,26 @@ episodes: its environment i is what `reset` begins with `environment_keys(seed, 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from embodied.core import episode as episodes
 from embodied.core.episode import Episode, Transition
 from embodied.core.task import Task
 from embodied.core.world import ResetState, StateT, World
 from embodied.engines.base import FusedEngine
+from embodied.errors import ActionError, EmbodiedError
+from embodied.storage.trees import path_name
 
 CHUNKS = 64  # restarts are drawn num_envs / CHUNKS at a time
+HALF = 2  # bytes of the smallest floating-point numbers of an action, as in `Env.step`
 
 
 @jax.tree_util.register_dataclass
@@ -75,7 +81,7 @@ class FunctionalEnv:
     @property
     def observation_shapes(self) -> dict[str, tuple[int, ...]]:
         """Group -> (size,), or (agents, size) of a task with agents."""
-        _, observation = jax.eval_shape(self.reset, jax.ShapeDtypeStruct((2,), jnp.uint32))
+        _, observation = self._reset_shapes
         return {group: array.shape for group, array in observation.items()}
 
     def reset(self, key: Array) -> tuple[EnvState[Any], dict[str, Array]]:
@@ -86,15 +92,21 @@ class FunctionalEnv:
 
         Returns:
             State, and the first observation: group -> (size,).
+
+        Raises:
+            EmbodiedError: `key` is none, or several.
         """
-        raw = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-        return self._first(*episodes.begin(self.task, raw))
+        return self._first(*episodes.begin(self.task, raw_key(key)))
 
     def restart(self, state: EnvState[Any]) -> tuple[EnvState[Any], dict[str, Array]]:
         """Begin the episode that follows the one in `state`, with its random key; otherwise as `reset`.
 
         A task with a curriculum takes into account how the episode ended.
+
+        Raises:
+            EmbodiedError: `state` is none, or several.
         """
+        check_state(state)
         return self._first(*episodes.begin_again(self.task, state.episode.key, state.episode.task_state))
 
     def step(self, state: EnvState[Any], action: Array) -> tuple[EnvState[Any], Transition]:
@@ -107,16 +119,24 @@ class FunctionalEnv:
         Returns:
             State after the step, and what the step brought: observation, reward, and whether the episode ended. The
             state of an ended episode can be stepped on; what it then brings means nothing.
+
+        Raises:
+            ActionError: wrong shape or type; or an array on a CPU, not traced, that is not finite.
+            EmbodiedError: `state` is none of this environment's.
         """
+        self._check_own(state)
+        check_action(action, self.action_shape)
         action = jnp.clip(action, -1.0, 1.0)
         return self.after(self.move(state, action), action)
 
     def overflow(self, state: EnvState[Any]) -> Array:
         """() bool, whether contacts were ever more than the engine's buffers hold: the physics is then not sound."""
+        check_state(state)
         return self.engine.overflow(state.physics)
 
     def world(self, state: EnvState[Any]) -> World:
         """The joints and named sensors, as the task reads them."""
+        check_state(state)
         return self._world(state.physics)
 
     def move(self, state: EnvState[Any], action: Array) -> EnvState[Any]:
@@ -139,11 +159,95 @@ class FunctionalEnv:
         transition, episode = episodes.after(self.task, self._world(state.physics), state.episode, action)
         return EnvState(state.physics, episode), transition
 
+    @functools.cached_property
+    def _reset_shapes(self) -> tuple[EnvState[Any], dict[str, Array]]:
+        """What `reset` returns, with the shapes of its arrays for the arrays."""
+        return jax.eval_shape(self.reset, jax.eval_shape(jax.random.PRNGKey, 0))
+
+    @functools.cached_property
+    def _state_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Part of a state -> shape."""
+        return _shapes_of(self._reset_shapes[0])
+
+    def _check_own(self, state: Any) -> None:
+        """Refuse the state of another task or engine.
+
+        Raises:
+            EmbodiedError: it is one; names the first part that differs.
+        """
+        check_state(state)
+        given, expected = _shapes_of(state), self._state_shapes
+        if given != expected:
+            name = next(name for name in (*expected, *given) if given.get(name) != expected.get(name))
+            told = f"{name} {given[name]}" if name in given else f"no {name}"
+            wanted = f"{expected[name]} as reset gives it" if name in expected else "a state without it"
+            raise EmbodiedError(f"state is not one of {self!r}: it has {told}; expected {wanted}")
+
     def _first(self, start: ResetState[Any], key: Array) -> tuple[EnvState[Any], dict[str, Array]]:
         """State and first observation of a new episode."""
         physics = self._start(start)
         episode, observation = episodes.first(self.task, self._world(physics), start.task_state, key)
         return EnvState(physics, episode), observation
+
+
+def raw_key(key: Any, several: bool = False) -> Array:
+    """The numbers of one random key, of `jax.random.key` or `jax.random.PRNGKey`; or of several (N,).
+
+    Raises:
+        EmbodiedError: it is no key, or there are more or fewer.
+    """
+    raw: Any = None
+    if isinstance(key, Array | np.ndarray):
+        raw = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        like = jax.eval_shape(jax.random.PRNGKey, 0)
+        if raw.dtype == like.dtype and raw.shape[-1:] == like.shape and raw.ndim == 1 + several:
+            return raw
+    told = _told(key) if raw is None else f"an array {key.shape} of {key.dtype}"
+    one = "a key of jax.random, such as jax.random.PRNGKey(0); jax.vmap(env.reset) takes several"
+    more = "keys of jax.random, such as jax.random.split(jax.random.PRNGKey(0), num_envs)"
+    raise EmbodiedError(f"the random key is {told}; expected {more if several else one}")
+
+
+def check_action(action: Any, shape: tuple[int, ...]) -> None:
+    """Refuse what is no action of this shape. Of an array that JAX traces, or on a GPU, the values are not looked at.
+
+    Raises:
+        ActionError: it is none.
+    """
+    if not isinstance(action, Array | np.ndarray):
+        raise ActionError(f"action is {_told(action)}; expected an array {shape} of JAX or numpy")
+    if action.shape != shape:
+        raise ActionError(f"action has shape {action.shape}; expected {shape}")
+    if not jnp.issubdtype(action.dtype, jnp.floating) or action.dtype.itemsize < HALF:
+        raise ActionError(f"action has dtype {action.dtype}; expected a floating-point array in [-1, 1]")
+    if isinstance(action, Tracer):
+        return
+    # On a GPU the check would wait for the device; there a NaN shows as a diverged environment.
+    here = isinstance(action, np.ndarray) or all(device.platform == "cpu" for device in action.devices())
+    if here and not np.isfinite(values := np.asarray(action)).all():
+        raise ActionError(f"action is not finite: {values.tolist()!s:.200}; expected [-1, 1]")
+
+
+def check_state(state: Any) -> None:
+    """Refuse what is no state of one environment.
+
+    Raises:
+        EmbodiedError: it is none, or several.
+    """
+    if not isinstance(state, EnvState) or not isinstance(state.episode, Episode):
+        raise EmbodiedError(f"state is {_told(state)}; expected an EnvState, the first of what reset or step returns")
+    if count := jnp.shape(state.episode.steps):
+        raise EmbodiedError(f"state holds {count} environments; expected one: jax.vmap takes several")
+
+
+def _told(value: Any) -> str:
+    """A value in a message: large ones by their type alone."""
+    return f"{value!r:.80}" if isinstance(value, int | float | complex | str | None) else f"a {type(value).__name__}"
+
+
+def _shapes_of(tree: Any) -> dict[str, tuple[int, ...]]:
+    """Part of a tree -> shape."""
+    return {path_name(path): jnp.shape(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def restart_ended(

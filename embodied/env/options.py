@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 O = TypeVar("O", bound="EnvOptions[Any]")  # noqa: E741
+MOST = (1 << 31) - 1  # what the int32 counts of steps and episodes hold, as `embodied.core.episode.MOST_STEPS`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,7 @@ class TimeLimit(Wrapper):
 
     def __post_init__(self) -> None:
         if self.episode_steps is not None:
-            whole_number("episode_steps", self.episode_steps, 1)
+            whole_number("episode_steps", self.episode_steps, 1, MOST)
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
         from embodied.core import task as tasks
@@ -111,7 +112,7 @@ class Trials(Wrapper):
 
     def __post_init__(self) -> None:
         if self.episodes_per_trial is not None:
-            whole_number("episodes_per_trial", self.episodes_per_trial, 1)
+            whole_number("episodes_per_trial", self.episodes_per_trial, 1, MOST)
 
     def __call__(self, task: Task[Any]) -> Task[Any]:
         from embodied.env.wrappers import trials

@@ -37,6 +37,7 @@ class Finding:
     """Possible cause, or what to do."""
 
 
+WIDEST = 2000.0  # rows, standard deviation of a Gaussian, whose work grows with it
 COMMANDS = ("command", "action", "observation", "phase", "timing", "safety")
 """Channels that are not measured, the last three of a deployment: they may stand still, jump, sit at their limits."""
 
@@ -67,13 +68,14 @@ def smooth(channel: Channel, seconds: float) -> np.ndarray:
     span = float(channel.time[-1] - channel.time[0])
     # The mean rate: `Channel.rate` is infinite where rows share their times.
     width = seconds * len(channel) / span if span > 0 else 1.0
-    return gaussian_filter1d(channel.values, max(width, 0.1), axis=0, mode="nearest")
+    return gaussian_filter1d(channel.values, min(max(width, 0.1), WIDEST), axis=0, mode="nearest")
 
 
 def slope(channel: Channel, seconds: float = 0.03) -> Channel:
     """The time derivative of a channel, smoothed."""
     # Rows of equal time have no slope; a step of a nanosecond keeps the division defined.
-    time = np.maximum.accumulate(channel.time + 1e-9 * np.arange(len(channel)))
+    # From 0 on: of times since 1970, floating point keeps no nanoseconds.
+    time = np.maximum.accumulate(channel.time - channel.time[0] + 1e-9 * np.arange(len(channel)))
     return dataclasses.replace(channel, values=np.gradient(smooth(channel, seconds), time, axis=0))
 
 

@@ -13,6 +13,7 @@ from sim2real.checks.findings import Finding, Severity, at_rows_of, ratio, slope
 from sim2real.contract.limits import Limits
 from sim2real.logs.delay import MAX_DELAY
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log, LogError
+from sim2real.logs.resample import unbroken
 from sim2real.logs.servo_delay import delay_of, response
 
 SLACK = 0.02  # rad beyond a joint's limits that encoders and soft stops explain
@@ -22,6 +23,8 @@ LEAST_SPAN, LEAST_SPEED = 0.05, 0.3  # rad and rad/s that a joint should reach t
 SLOW = 3.0  # Hz below which a servo follows its command without turning its sign
 LEAST_TURN = 0.1  # rad/s, standard deviation about x or y: a hover in still air has less
 LEANING = 0.1  # s over which accelerations are smoothed
+HOLE = 1.0  # s without a row of a joint, across which it is not compared
+COMPARED = 3600.0  # s that are compared at most
 TIMED = 3  # joints whose delay is estimated, those that move most
 
 
@@ -212,8 +215,11 @@ def order_and_signs(log: Log, limits: Limits) -> Iterator[Finding]:
 def _likeness(command: Channel, pos: Channel) -> np.ndarray:
     """(n, n) correlation of each command with each joint, both slow, at the lag of largest size."""
     rate = 40.0
-    start, end = max(command.time[0], pos.time[0]), min(command.time[-1], pos.time[-1])
-    times = np.arange(start, end, 1 / rate)
+    # The longest stretch without a hole: straight lines across one are like nothing.
+    rows = max(unbroken(pos.time, HOLE), key=lambda part: pos.time[part.stop - 1] - pos.time[part.start])
+    stretch = pos.time[rows]
+    start, end = max(command.time[0], stretch[0]), min(command.time[-1], stretch[-1])
+    times = np.arange(start, min(end, start + COMPARED), 1 / rate)
     width = 1 / (2 * np.pi * SLOW)
     u = at_rows_of(dataclasses.replace(command, values=smooth(command, width)), times)
     slow = dataclasses.replace(pos, values=smooth(pos, width))
@@ -253,4 +259,6 @@ def delayed(log: Log, limits: Limits) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-CHECKS = (channels, joint_names, within_limits, saturated, excited, flown, order_and_signs, delayed)
+TIMELESS = (joint_names, within_limits, saturated)
+"""Checks that hold in whatever unit times are."""
+CHECKS = (channels, *TIMELESS, excited, flown, order_and_signs, delayed)

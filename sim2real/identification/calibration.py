@@ -179,8 +179,15 @@ class Calibration:
         return np.clip(self.values + rng.standard_normal((count, root.shape[1])) @ root.T, *self.bounds)
 
     def save(self, folder: Path) -> Path:
-        """Write `calibration.json` into a folder, sealed against edits."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write `calibration.json` into a folder, sealed against edits.
+
+        Raises:
+            CalibrationError: the folder cannot be made.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CalibrationError(f"cannot make the folder '{folder}' of the calibration: {reason(error)}") from None
         document = {**to_json(self), "format": FORMAT, "embodied": files.embodied_version()}
         files.write_atomic(folder / FILE, files.seal(document))
         return folder / FILE

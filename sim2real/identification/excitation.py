@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Annotated
 
 import mujoco
 import numpy as np
 
 from embodied.errors import EmbodiedError
 from embodied.robot import NAME
+from embodied.storage.bounds import Bound, Bounded
 from sim2real.contract.contract import UNSTATED_SPEED
 from sim2real.contract.limits import CLEARANCE, Limits, hung_up, limits_of, need_joints
 from sim2real.contract.model_files import is_file
@@ -26,42 +28,49 @@ EDGE = 0.05  # of a joint's range that is left free at either end
 STEP = 0.002  # s, longest physics step
 TRIES = 40  # how often the movement is made smaller before we give up
 SMALLEST = 0.005  # rad; what moves less excites nothing
+LONGEST = 3600.0  # s
+DURATION = Bound("from 0.1 to 3600", lambda seconds: 0.1 <= seconds <= LONGEST)
+PAUSE = Bound("from 0 to 60", lambda seconds: 0 <= seconds <= 60)
+LOWEST = Bound("0.001 or more", lambda frequency: frequency >= 1e-3)
+AMPLITUDE = Bound("from 0.005 to 3.14", lambda radians: SMALLEST <= radians <= math.pi)
+RATE = Bound("from 10 to 2000", lambda rate: 10 <= rate <= 2000)
+ROWS = 8, 1_000_000  # targets; the least that a movement can be told from, and an hour at 200 Hz and more
 
 
 @dataclasses.dataclass(frozen=True)
-class ExcitationConfig:
+class ExcitationConfig(Bounded):
     """Which joints of a robot move, how far, how fast and how long."""
 
     robot: str
     """The robot: a folder of assets/robots, or a model file."""
-    seconds: float = 20.0
+    seconds: Annotated[float, DURATION] = 20.0
     """Duration in s; one after the other (--order each), of each joint."""
     waveform: Waveform = Waveform.CHIRP
     """Excitation signal of each joint: chirp or multisine."""
     order: Order = Order.ALL
     """Which joints move when: all at once, or each in turn."""
-    low: float = 0.1
+    low: Annotated[float, LOWEST] = 0.1
     """Lowest frequency in Hz."""
     high: float = 10.0
     """Highest frequency in Hz."""
-    amplitude: float = 0.5
+    amplitude: Annotated[float, AMPLITUDE] = 0.5
     """Largest amplitude in rad."""
-    rate: float = 200.0
+    rate: Annotated[float, RATE] = 200.0
     """Targets per second."""
-    rest: float = 0.5
+    rest: Annotated[float, PAUSE] = 0.5
     """s of rest before and after."""
     ramp: float = 1.0
     """s over which the movement grows and fades."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.low < self.high <= self.rate / 4:
             raise EmbodiedError(
                 f"--low {self.low} and --high {self.high} Hz at --rate {self.rate}: expected 0 < low < high <= rate / 4"
             )
-        if not (0 < self.amplitude <= math.pi and self.rest >= 0 and 0 <= self.ramp <= self.seconds / 4):
+        if not 0 <= self.ramp <= self.seconds / 4:
             raise EmbodiedError(
-                f"--amplitude {self.amplitude}, --rest {self.rest}, --ramp {self.ramp}, --seconds {self.seconds}: "
-                "expected an amplitude up to 3.14 rad, a rest of 0 s or more, a ramp up to a quarter of the duration"
+                f"--ramp {self.ramp} s and --seconds {self.seconds}: expected a ramp up to a quarter of the duration"
             )
 
 
@@ -95,7 +104,13 @@ def excite(config: ExcitationConfig) -> Excitation:
     room = np.minimum(limits.upper - margin - centre, centre - limits.lower - margin)
     amplitude = np.minimum(room, config.amplitude)
     speed = SHARE * np.where(np.isfinite(limits.speed), limits.speed, UNSTATED_SPEED)
+    each = round(config.seconds * config.rate)
     length = config.seconds * (joints if config.order is Order.EACH else 1)
+    if not (each >= ROWS[0] and length * config.rate <= ROWS[1]):
+        raise EmbodiedError(
+            f"{length:g} s at --rate {config.rate:g} are {length * config.rate:.0f} targets; expected {ROWS[0]} of "
+            f"each joint or more, and up to {ROWS[1]}"
+        )
     time = np.arange(round(length * config.rate)) / config.rate
     played = motion(config.waveform, time, joints, (config.low, config.high), config.order, config.ramp)
     stage = Stage(limits, centre, config.rate)

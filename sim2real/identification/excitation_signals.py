@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from embodied.errors import EmbodiedError
+
 GOLDEN = 2.399963  # rad, the golden angle: phases that are multiples of it never bunch
 TONES = 10  # frequencies of a multi-sine per joint, our choice
 
@@ -100,6 +102,11 @@ def _multisines(time: np.ndarray, joints: np.ndarray, count: int, band: tuple[fl
     length = max(time[-1] - time[0], 1e-9)
     first, last = max(1, round(band[0] * length)), max(2, round(band[1] * length))
     harmonics = np.unique(np.round(np.geomspace(first, last, TONES * count)).astype(int))
+    if len(harmonics) < count:
+        raise EmbodiedError(
+            f"a multisine of {length:.3g} s has {len(harmonics)} frequencies from {band[0]:g} to {band[1]:g} Hz; "
+            f"expected one or more of each of {count} joints: play it longer, or in a wider band"
+        )
     waves, omegas = [], []
     for joint in joints:
         own = harmonics[joint::count]

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
+from embodied.storage.bounds import Bounded, at_least
 from sim2real.identification import simulate as sm
 from sim2real.identification.calibration import Direction
 from sim2real.identification.parameters import CalibrationError, Kind
@@ -30,16 +32,17 @@ NAMED = 0.05  # share of a direction, from which a parameter is named in it
 UNTOLD = 0.02  # of the prior's spread, below which it does not matter that the log leaves something open
 MOSTLY = 0.5  # of what is left open of a parameter, above which the rest does not count
 ALIKE = 0.2  # by which relative changes may differ that are one factor
+ONE = at_least(1)
 NOTHING = 1e-10  # squared, below which a log's information is rounding
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Bounded):
     """Iterations of Gauss-Newton."""
 
-    iterations: int = 15
+    iterations: Annotated[int, ONE] = 15
     """At most, for each weighting."""
-    weightings: int = 2
+    weightings: Annotated[int, ONE] = 2
     """Fits; after each, every measured quantity counts by the noise found in it."""
 
 

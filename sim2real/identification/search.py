@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
+from embodied.storage.bounds import NOT_NEGATIVE, Bound, Bounded
 from sim2real.identification import simulate as sm
 from sim2real.identification.parameters import CalibrationError, Kind
 from sim2real.identification.simulate import Twin, Windows
@@ -20,20 +22,22 @@ from sim2real.identification.simulate import Twin, Windows
 SCANS = ((0.0, 0.05, 51), (-0.001, 0.001, 17))
 """s, s, values: a scan of all delays, then one around the best."""
 SIGMA = 0.5  # PACE
+POPULATION = Bound("from 2 to 4096", lambda count: 2 <= count <= 4096)
+SEED = Bound("from 0 to 4294967295", lambda seed: 0 <= seed < 1 << 32)
 AT_ONCE = 64  # vectors simulated at once, which bounds the state
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Bounded):
     """CMA-ES."""
 
-    generations: int = 0
+    generations: Annotated[int, NOT_NEGATIVE] = 0
     """0: none."""
-    population: int = 32
+    population: Annotated[int, POPULATION] = 32
     """Parameter vectors in each."""
-    windows: int = 8
+    windows: Annotated[int, NOT_NEGATIVE] = 8
     """Of the log that are looked at, spread over it; 0: all."""
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
 
 
 def scores(twin: Twin, values: np.ndarray, starts: np.ndarray, windows: Windows) -> np.ndarray:

@@ -148,7 +148,7 @@ def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
     """Windows of `horizon` s, one begun every `stride` s.
 
     Raises:
-        CalibrationError: the log is shorter than one window.
+        CalibrationError: the log is shorter than one window, or has fewer rows than windows.
         UnknownNameError: the log lacks a channel or a column.
     """
     command = log["command"]
@@ -158,7 +158,13 @@ def cut(log: Log, twin: Twin, horizon: float, stride: float) -> Windows:
         raise CalibrationError("the log has a channel without rows; calibration needs commands and measurements")
     first = max(command.time[0], *(channel.time[0] for channel in channels)) + twin.settle
     last = min(channel.time[-1] for channel in channels)
-    main = channels[0].time
+    main, rows = channels[0].time, min(map(len, channels))
+    # A clock that jumps, or that counts in another unit, has room for any number of them.
+    if (count := (last - first) / stride) > rows:
+        raise CalibrationError(
+            f"the log's common part lasts {last - first:.6g} s, {count:.6g} windows of {stride:g} s, and has {rows} "
+            f"rows of measurements; expected two rows or more in each window"
+        )
     grid = np.arange(first, last - horizon - 2 * twin.timestep, stride)
     begin = main[np.minimum(np.searchsorted(main, grid), len(main) - 1)]
     if not len(begin):

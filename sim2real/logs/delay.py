@@ -17,6 +17,7 @@ from sim2real.logs.log import Channel, LogError
 from sim2real.logs.resample import Interpolation, at_times
 
 MAX_DELAY = 0.1  # s, our choice: three times what radio links and vendors' bridges take
+MAX_SAMPLES = 50_000_000  # of a grid, several hours
 FINEST = 2.5e-4  # s, smallest step of the grid on which signals are compared
 
 
@@ -164,6 +165,10 @@ def _on_one_grid(source: Channel, response: Channel, kind: Interpolation) -> tup
         raise LogError(f"channels of {len(parts[0])} and {len(parts[1])} rows; expected at least 2 of each")
     start, end = max(part.time[0] for part in parts), min(part.time[-1] for part in parts)
     step = max(min(float(np.median(np.diff(part.time))) for part in parts) / 4, FINEST)
+    if (count := (end - start) / step) > MAX_SAMPLES:
+        raise LogError(
+            f"channels share {end - start:.6g} s, {count:.3g} steps of {step:.3g} s; up to {MAX_SAMPLES} are compared"
+        )
     times = np.arange(start, end, step)
     # Gaps are bridged by a line, whose derivative holds little: at worst they weaken the peak.
     before = at_times(parts[0], times, kind, np.inf).values

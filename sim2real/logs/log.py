@@ -67,9 +67,13 @@ class Channel:
                 f"a channel has values of shape {self.values.shape}; expected ({len(self.time)}, {len(self.names)}) "
                 f"from its times and its names {', '.join(self.names)}"
             )
-        if len(self.time) and not (np.isfinite(self.time).all() and (np.diff(self.time) >= 0).all()):
-            first = int(np.argmin(np.diff(self.time, prepend=-np.inf) >= 0))
-            raise LogError(f"a channel's time is not finite or runs backwards at row {first}: {self.time[first]!r} s")
+        with np.errstate(all="ignore"):
+            rising = np.diff(self.time, prepend=-np.inf) >= 0
+        if not (rising.all() and np.isfinite(self.time).all()):
+            first = int(np.argmin(rising & np.isfinite(self.time)))
+            raise LogError(
+                f"a channel's time is not finite or runs backwards at row {first}: {float(self.time[first])} s"
+            )
 
     def __len__(self) -> int:
         return len(self.time)
@@ -116,7 +120,7 @@ class Log:
     def span(self) -> tuple[float, float]:
         """s, first and last time of any channel; (0, 0) of an empty log."""
         times = [channel.time for channel in self.channels.values() if len(channel)]
-        return (min(t[0] for t in times), max(t[-1] for t in times)) if times else (0.0, 0.0)
+        return (float(min(t[0] for t in times)), float(max(t[-1] for t in times))) if times else (0.0, 0.0)
 
     def between(self, start: float, end: float) -> Log:
         parts = {name: channel.between(start, end) for name, channel in self.channels.items()}

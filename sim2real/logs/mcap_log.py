@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METADATA", "UNFINISHED", "Recorder", "read", "write"]
 
+LATEST = 2.0**63  # ns, largest stamp of a message; its own field has the time as it is
 FLUSH_EVERY = 0.5  # s of log time, our choice: what a killed process loses at most
 
 
@@ -156,7 +157,7 @@ class _Stream:
         if not math.isfinite(sum(row)):
             row = [_coded(value) for value in row]
         data = json.dumps({TIME: time, **dict(zip(columns, row, strict=True))}, separators=(",", ":")).encode()
-        stamp = max(0, round(time * 1e9))  # ns; the format has no negative times
+        stamp = round(min(max(0.0, time * 1e9), LATEST))  # ns; the format has no negative times
         self.writer.add_message(number, stamp, data, stamp)
 
 

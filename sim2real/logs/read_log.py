@@ -26,6 +26,11 @@ def read_log(path: str | Path) -> Log:
     return _of_suffix(READERS, Path(path))(Path(path))
 
 
+def check_suffix(path: str | Path) -> None:
+    """Raise an `UnknownNameError` unless `write_log` knows the suffix."""
+    _of_suffix(WRITERS, Path(path))
+
+
 def write_log(path: str | Path, log: Log) -> None:
     _of_suffix(WRITERS, Path(path))(Path(path), log)
 

@@ -18,6 +18,7 @@ from embodied.errors import EmbodiedError, listing
 from sim2real.logs.log import WXYZ, Channel, Log, LogError
 
 MAX_GAP = 0.1  # s, our choice: five periods of a 50 Hz controller
+MAX_ROWS = 50_000_000  # of a channel, several hours at 1 kHz
 SAME = 1e-9  # s; times closer than this are one time that was rounded twice, as .1 + .2 and .3
 
 
@@ -66,6 +67,11 @@ def grid(channel: Channel, rate: float) -> np.ndarray:
     """(n,) s, the whole multiples of 1/rate within a channel's span."""
     if not len(channel):
         return np.zeros(0)
+    if (count := (channel.time[-1] - channel.time[0]) * rate) > MAX_ROWS:
+        raise LogError(
+            f"a channel lasts {channel.time[-1] - channel.time[0]:.6g} s, {count:.3g} rows at {rate:g} rows/s; up to "
+            f"{MAX_ROWS} are made"
+        )
     first, last = np.ceil((channel.time[0] - SAME) * rate), np.floor((channel.time[-1] + SAME) * rate)
     return np.arange(first, last + 1) / rate
 

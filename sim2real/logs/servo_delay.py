@@ -18,6 +18,7 @@ from sim2real.logs.resample import unbroken
 
 BLOCK = 0.25  # s; noise and misfits are taken as independent between blocks of this length
 FINEST, COARSEST = 1e-4, 5e-4  # s, step on which servos are simulated; at 1 ms the delay errs by another .05 ms
+LONGEST = 600.0  # s of a log that a servo is fitted to at most
 EARLIEST = -0.25  # of the largest delay: noise may put a delay of 0 below 0
 STARTS = (10.0, 30.0, 80.0)  # rad/s, natural frequencies from which the fit begins
 
@@ -124,6 +125,8 @@ class _Fit:
         parts = unbroken(q.time, 0.25)
         rows = max(parts, key=lambda part: part.stop - part.start, default=slice(0, 0))
         times, values = q.time[rows], q.values[rows, 0]
+        count = int(np.searchsorted(times - times[:1], LONGEST))
+        times, values = times[:count], values[:count]
         if len(times) < 100 or np.ptp(values) == 0 or np.ptp(u.values) == 0:
             moved = np.ptp(values) if len(values) else 0.0
             raise LogError(f"'{name}': {len(times)} rows in common, moved by {moved:.3g}; too little to fit a servo to")

@@ -165,6 +165,8 @@ def _cells(path: Path, header: Sequence[str], rows: Iterable[list[str]]) -> tupl
         if (1 + len(numbers)) * len(header) > MAX_CELLS:
             raise LogError(f"'{path}' has more than {MAX_CELLS} cells")
         try:
+            if not _is_plain("".join(row)):
+                raise ValueError
             numbers.append([float(cell) if cell else math.nan for cell in row])
             empty.append([not cell for cell in row])
         except ValueError:
@@ -175,12 +177,17 @@ def _cells(path: Path, header: Sequence[str], rows: Iterable[list[str]]) -> tupl
     return np.array(numbers, float).reshape(shape), np.array(empty, bool).reshape(shape)
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a text has nothing of what only Python reads as parts of numbers: `1_0`, digits of other scripts."""
+    return text.isascii() and "_" not in text
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell or 0)
     except ValueError:
         return False
-    return True
+    return _is_plain(cell)
 
 
 def _time_hint(name: str) -> str:

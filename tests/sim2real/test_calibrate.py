@@ -295,10 +295,50 @@ def test_the_command_line(leg, tmp_path, capsys):
         (["--robot", "go1", "--held-out", "1.5"], "held_out=1.5 must be more than 0"),
         (["--robot", "go1", "--fix", "nothing"], "unknown parameter 'nothing'"),
         (["--robot", "panda"], "the log lacks joint1"),
+        (["--robot", ""], "unknown robot to calibrate ''"),
+        (["--robot", "go1", "--fit.weightings", "0"], "weightings=0 must be at least 1"),
+        (["--robot", "go1", "--fit.iterations", "-1"], "iterations=-1 must be at least 1"),
+        (["--robot", "go1", "--search.population", "0"], "population=0 must be from 2 to 4096"),
+        (["--robot", "go1", "--search.population", "1"], "population=1 must be from 2 to 4096"),
+        (["--robot", "go1", "--search.population", "1000000000"], "population=1000000000 must be from 2 to 4096"),
+        (["--robot", "go1", "--search.generations", "-1"], "generations=-1 must be 0 or more"),
+        (["--robot", "go1", "--search.windows", "-1"], "windows=-1 must be 0 or more"),
+        (["--robot", "go1", "--search.seed", "-1"], "seed=-1 must be from 0"),
+        (["--robot", "go1", "--search.seed", "4294967296"], "seed=4294967296 must be from 0"),
+        (["--robot", "go1", "--timestep", "1e-9"], "timestep=1e-09 must be 0, or from 0.0001 to 0.1"),
+        (["--robot", "go1", "--despite-errors", "--window", "1e-9"], "windows of 1e-09 s, and has"),
+        (["--robot", "go1", "--despite-errors", "--window", "1e-300"], "windows of 1e-300 s, and has"),
     ],
 )
 def test_mistakes_are_one_line(file, tmp_path, words, message):
     assert message in commands.refused(cal.main, str(file), "--out", str(tmp_path), *words)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("file", "it is a file; expected a folder"),
+        ("file/below/it", "ot a directory|is a file|is no folder"),
+        ("/dev/null", "is a device or a pipe; expected a folder"),
+        ("dangling", "is a link to nothing"),
+        ("x" * 300, "name too long"),
+        ("twin", "twin/index.html' is the same file as '.*log.mcap', which it would replace"),
+    ],
+)
+def test_where_nothing_can_be_written_nothing_is_begun(file, tmp_path, monkeypatch, out, message):
+    monkeypatch.setattr(cal, "read_log", lambda path: pytest.fail(f"read {path}"))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "twin").mkdir()
+    (tmp_path / "twin" / "index.html").symlink_to(file)
+    said = commands.refused(cal.main, str(file), "--robot", "go1", "--out", str(tmp_path / out))
+    assert re.search(message, said, re.IGNORECASE), said
+
+
+def test_a_folder_that_the_system_does_not_make_is_one_line(calibrated, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CalibrationError, match=r"cannot make the folder '.*below' of the calibration: Not a directory"):
+        calibrated[0].save(tmp_path / "file" / "below")
 
 
 def changed(log: Log, change, *names: str) -> Log:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import mujoco
@@ -19,6 +20,7 @@ from sim2real.identification import excitation
 from sim2real.identification.excitation import SHARE, ExcitationConfig, excite
 from sim2real.identification.excitation_signals import Order, Waveform, fade
 from sim2real.logs.read_log import read_log
+from tests.kit import commands
 from tests.kit.robots import arm
 
 SHORT = {"seconds": 4.0, "ramp": 0.5}
@@ -157,7 +159,7 @@ def test_the_command_line_writes_trajectory_and_picture(small, suffix, tmp_path,
     assert "Hold the base" in shown.err
 
 
-def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):
+def test_robots_without_servos_and_unknown_ones_are_named():
     with pytest.raises(
         EmbodiedError, match=r"'crazyflie' has no joints .* to excite; these .*: allegro, g1, go1, go2, l"
     ):
@@ -166,10 +168,58 @@ def test_robots_without_servos_and_unknown_ones_are_named(tmp_path):
         made("go3")
     with pytest.raises(EmbodiedError, match="--low 5 and --high 1 Hz at --rate 200"):
         ExcitationConfig("go1", low=5, high=1)
-    with pytest.raises(EmbodiedError, match=r"--amplitude -1"):
-        ExcitationConfig("go1", amplitude=-1)
-    with pytest.raises(SystemExit):
-        main(["--robot", "go1", "--out", str(tmp_path / "none" / "a.mcap")])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"amplitude": -1}, "amplitude=-1 must be from 0.005"),
+        ({"amplitude": 1e-300}, "amplitude=1e-300 must be from 0.005"),
+        ({"seconds": math.inf}, "seconds=inf must be finite"),
+        ({"seconds": 1e6}, "seconds=1000000.0 must be from 0.1 to 3600"),
+        ({"seconds": 0.0, "ramp": 0.0}, "seconds=0.0 must be from 0.1"),
+        ({"seconds": 3600.0, "rate": 2000.0}, "are 7200000 targets; expected 8 of each joint or more, and up to 10"),
+        ({"seconds": 3600.0, "order": Order.EACH}, "targets; expected 8"),
+        ({"seconds": 0.1, "ramp": 0.0, "rate": 40.0}, "are 4 targets; expected 8"),
+        ({"rest": math.inf}, "rest=inf must be finite"),
+        ({"rest": 1e9}, "rest=1000000000.0 must be from 0 to 60"),
+        ({"rate": 1e9}, "rate=1000000000.0 must be from 10 to 2000"),
+        ({"low": 1e-300}, "low=1e-300 must be 0.001 or more"),
+        ({"ramp": -1.0}, r"--ramp -1.0 s and --seconds 4.0"),
+        ({"ramp": math.nan}, "ramp=nan must be finite"),
+        ({"seconds": 0.1, "ramp": 0.0, "waveform": Waveform.MULTISINE}, "2 frequencies from 0.1 to 10 Hz"),
+    ],
+)
+def test_movements_that_cannot_be_made_are_refused(small, options, said):
+    with pytest.raises(EmbodiedError, match=said) as caught:
+        made(small, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--out", "none/a.mcap"), "there is no folder '.*none' to write a.mcap to"),
+        (("--out", "a.parquet"), "unknown suffix of a log '.parquet'"),
+        (("--out", "."), "is a folder; expected a file"),
+        (("--out", "x" * 300 + ".csv"), "name too long"),
+        (("--out", "a.csv", "--picture", ""), "is a folder; expected a file"),
+        (("--out", "a.csv", "--picture", "."), "is a folder; expected a file"),
+        (("--out", "a.csv", "--picture", "a"), "unknown suffix of a picture 'a'"),
+        (("--out", "a.csv", "--picture", "a.txt"), "unknown suffix of a picture '.txt'"),
+        (("--out", "link.csv"), "link.csv' is"),
+        (("--out", "a.csv", "--picture", "link.png"), "link.png' is"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_before_the_work(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sim2real.excitation.excite", lambda settings: pytest.fail("began"))
+    (tmp_path / "arm.urdf").write_text("own")
+    for name in ("link.csv", "link.png"):
+        (tmp_path / name).symlink_to(tmp_path / "arm.urdf")
+    line = commands.refused(main, "--robot", "arm.urdf", *words)
+    assert re.search(said, line, re.IGNORECASE), line
+    assert (tmp_path / "arm.urdf").read_text() == "own"
 
 
 def test_a_robot_that_cannot_move_is_said(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sim2real.logs import mcap_log
 from sim2real.logs.log import WXYZ, XYZ, Channel, Log
 from sim2real.logs.servo_delay import Servo, response
 from sim2real.preflight import main, preflight
+from tests.kit import commands
 
 RATE = 200.0
 DELAY = 0.01  # s
@@ -89,6 +91,13 @@ def changed(name: str, values=None, time=None, names=None, unit=None, rows=None)
     return dataclasses.replace(log, channels={**log.channels, name: channel})
 
 
+def timed(change) -> Log:
+    """The sound log with the times of all channels changed."""
+    log = sound()
+    channels = {key: dataclasses.replace(channel, time=change(channel.time)) for key, channel in log.channels.items()}
+    return dataclasses.replace(log, channels=channels)
+
+
 def without(name: str) -> Log:
     return dataclasses.replace(sound(), channels={key: c for key, c in sound().channels.items() if key != name})
 
@@ -145,6 +154,20 @@ FAULTS = {
     "many NaN": (
         lambda: changed("gyro", rows_of(slice(N, N + 900), np.inf)),
         "not a number", "gyro.x", Severity.ERROR, "900 rows"),
+    "milliseconds": (lambda: timed(lambda t: 1e3 * t), "time", "", Severity.ERROR, "s between the rows of "),
+    "microseconds": (lambda: timed(lambda t: 1e6 * t), "time", "", Severity.ERROR, "s between the rows of "),
+    "nanoseconds since 1970": (
+        lambda: timed(lambda t: 1.7e18 + 1e9 * t), "time", "", Severity.ERROR, "s between the rows of "),
+    "tiny times": (lambda: timed(lambda t: 1e-300 * t), "time", "", Severity.ERROR, "e-303 s between"),
+    "tiniest times": (lambda: timed(lambda t: 5e-324 * np.floor(t)), "time", "", Severity.ERROR, "e-324 s between"),
+    "huge times": (lambda: timed(lambda t: 1e300 * t), "time", "", Severity.ERROR, "e+297 s between"),
+    "opposite times": (lambda: timed(lambda t: 1e307 * (t - 5)), "time", "", Severity.ERROR, "s between"),
+    "a last stamp": (
+        lambda: changed("gyro", time=lambda t: np.append(t[:-1], 1e18)),
+        "time", "gyro", Severity.ERROR, "1e+18 s from row 2198"),
+    "a jump": (
+        lambda: changed("gyro", time=rows_of(slice(N, None), lambda part: part + 1e9)),
+        "time", "gyro", Severity.ERROR, "1e+09 s from row 999"),
     "equal times": (
         lambda: changed("joint_pos", time=lambda t: np.repeat(t[::2], 2)[: len(t)]),
         "equal times", "joint_pos", Severity.WARNING, "rows at the time"),
@@ -320,6 +343,36 @@ def test_the_hint_names_the_likely_cause():
     assert "wrong sign" in hints["velocity of the other sign"]
     assert "millimetres" in hints["position in mm"]
     assert "degrees" in hints["joints in degrees"]
+    assert "times in milliseconds?" in hints["milliseconds"]
+    assert "times in microseconds?" in hints["microseconds"]
+    assert "times in nanoseconds?" in hints["nanoseconds since 1970"]
+    assert hints["huge times"] == "write times in s"
+
+
+def test_what_depends_on_no_times_is_still_found():
+    log = timed(lambda t: 1e6 * t)
+    joints = dataclasses.replace(log["joint_pos"], values=np.degrees(log["joint_pos"].values))
+    findings = found(dataclasses.replace(log, channels={**log.channels, "joint_pos": joints}))
+    assert {finding.check for finding in findings} == {"time", "degrees"}
+
+
+def test_times_since_1970_and_slow_sensors_are_no_fault():
+    log = timed(lambda t: 1.7e9 + t)
+    log = dataclasses.replace(
+        log, channels={**log.channels, "battery": Channel(np.arange(5.0), np.arange(5.0)[:, None], ("V",))}
+    )
+    assert preflight(log) == ()
+
+
+def test_no_check_makes_samples_of_what_has_no_rows(monkeypatch):
+    """Of a log that pauses, as of one of any length, only a stretch of rows is compared."""
+    time_one_joint(monkeypatch)
+    made, arange = [], np.arange
+    monkeypatch.setattr(np, "arange", lambda *given: made.append(len(arange(*given))) or arange(*given))
+    findings = found(timed(lambda t: t + 3000.0 * np.floor(t / 4)))
+    assert {finding.check for finding in findings} >= {"gap"}
+    assert "joint order" not in {finding.check for finding in findings}
+    assert max(made) < 50_000
 
 
 def test_the_command_line_shows_writes_and_exits(tmp_path, capsys, monkeypatch):
@@ -336,6 +389,37 @@ def test_the_command_line_shows_writes_and_exits(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert "degrees?" in shown
     assert "error" in shown
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("time,gyro.x\n" + "".join(f"{0.01 * i},{i}\n" for i in range(30)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--robot", ""), "unknown robot ''; known: allegro"),
+        (("--json", "{}"), "log.csv' is (the same file as|a file that)"),
+        (("--json", "{}/../link"), "(link|log.csv)' is (the same file as|a file that)"),
+        (("--json", "{}/.."), "is a folder; expected a file"),
+        (("--json", "{}/a"), "(not a directory|is a file; expected a folder|is no folder)"),
+        (("--json", "x" * 300), "name too long"),
+        (("--recover", "{}/../link"), "(link|log.csv)' is (the same file as|a file that)"),
+        (("--recover", "{}/../a.txt"), "unknown suffix of a log '.txt'"),
+        (("--recover", "{}/../a.mcap", "--json", "{}/../a.mcap"), "a.mcap' is the same file as"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_line_and_leaves_the_recording(table, words, said):
+    (table.parent / "link").symlink_to(table)
+    text, files = table.read_text(), sorted(table.parent.iterdir())
+    words = [word.format(table).replace(f"{table}/..", str(table.parent)) for word in words]
+    line = commands.refused(main, str(table), *words)
+    assert re.search(said, line, re.IGNORECASE), line
+    assert table.read_text() == text
+    assert sorted(table.parent.iterdir()) == files
 
 
 def test_a_killed_log_is_checked_and_recovered(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """`BraxEnv` with Brax's own wrappers and training."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from embodied.adapters.brax import BraxEnv, wrap
-from embodied.errors import EmbodiedError, UnknownNameError
+from embodied.errors import ActionError, EmbodiedError, UnknownNameError
 from tests.documents.snippets import ROOT, blocks_of
 from tests.kit.worlds import jitted
 
@@ -85,6 +86,39 @@ def test_refusals_are_one_line(env: BraxEnv) -> None:
         BraxEnv("swarm/hover", group="colour")
     with pytest.raises(EmbodiedError, match="randomization_fn changes models of Brax"):
         wrap(env, 400, randomization_fn=lambda system: system)
+
+
+CALLS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "key": (lambda env, _: env.reset(0), "the random key is 0; expected a key of jax.random"),
+    "list": (lambda env, state: env.step(state, [0.0] * 4), "action is a list; expected an array (4,)"),
+    "no action": (lambda env, state: env.step(state, None), "action is None; expected an array (4,)"),
+    "number": (lambda env, state: env.step(state, 0.0), "action is 0.0; expected an array (4,)"),
+    "long": (lambda env, state: env.step(state, jnp.zeros(5)), "action has shape (5,); expected (4,)"),
+    "batch": (lambda env, state: env.step(state, jnp.zeros((1, 4))), "action has shape (1, 4); expected (4,)"),
+    "NaN": (lambda env, state: env.step(state, jnp.full(4, jnp.nan)), "action is not finite: [nan, nan, nan, nan]"),
+    "state": (lambda env, _: env.step(3, jnp.zeros(4)), "state is of type int; expected a State"),
+    "inner state": (lambda env, state: env.step(state.pipeline_state, jnp.zeros(4)), "state is of type EnvState"),
+    "restart": (lambda env, state: env.restart(state), "state is a State; expected an EnvState"),
+    "keys": (lambda env, _: wrap(env, 9).reset(0), "the random key is 0; expected keys of jax.random"),  # type: ignore[arg-type]
+    "one key": (lambda env, _: wrap(env, 9).reset(jax.random.PRNGKey(0)), "an array (2,) of uint32; expected keys"),
+    "wrapped": (lambda env, state: wrap(env, 9).step(state, jnp.full(4, jnp.inf)), "action is not finite"),
+    "wrapped state": (lambda env, _: wrap(env, 9).step(3, 3), "state is of type int"),  # type: ignore[arg-type]
+    "less than a step": (lambda env, _: wrap(env, -1), "episode_length=-1; expected a whole number, from 1 to 214748"),
+    "half a step": (lambda env, _: wrap(env, 3.5), "episode_length=3.5; expected a whole n"),  # type: ignore[arg-type]
+    "too many steps": (lambda env, _: wrap(env, 2**31), "episode_length=2147483648; expected a whole number"),
+    "never": (lambda env, _: wrap(env, 9, 0), "action_repeat=0; expected a whole number, from 1 to 2147483647"),
+    "no environment": (lambda *_: wrap(3, 9), "env=3; expected a BraxEnv"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_bad_input_is_refused_in_a_line(env: BraxEnv, call: str) -> None:
+    ask, expected = CALLS[call]
+    state = jitted(env.reset)(jax.random.PRNGKey(0))
+    with pytest.raises(EmbodiedError) as caught:
+        ask(env, state)
+    assert expected in str(caught.value)
+    assert isinstance(caught.value, ActionError) == ("action " in expected)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from embodied.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, gymnasium_id, register_gymnasium
 from embodied.adapters.pettingzoo import PettingZooEnv
+from embodied.adapters.tensors import TensorView
 from embodied.env.factory import make
 from embodied.env.registry import join_content
 from embodied.errors import ActionError, EmbodiedError, UnknownNameError
@@ -123,6 +124,15 @@ def test_what_is_no_action_is_refused_in_a_line(action, single):
     with pytest.raises(ActionError, match=r"^action ") as refused:
         single.step(action)
     assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("task", ["drones", "one agent"])
+@pytest.mark.parametrize("action", [None, 0.0, [[0.0] * 4] * NUM_ENVS, torch.zeros(()), torch.zeros(NUM_ENVS, 9)])
+def test_what_is_no_tensor_of_actions_is_refused_in_a_line(task, action):
+    """By the part that the adapters for rsl_rl, skrl and TorchRL share; also where the task has an axis of agents."""
+    env = brief_world() if task == "drones" else world("swarm/landing", "mujoco")
+    with pytest.raises(ActionError, match=r"^action .*; expected .*\(\d, \d\)$"):
+        TensorView(env, "policy", "skrl").action(action)
 
 
 @pytest.mark.parametrize("adapt", [GymnasiumEnv, GymnasiumVectorEnv, PettingZooEnv])

@@ -1,5 +1,8 @@
 """`FunctionalGymnasiumEnv` with Gymnasium's own conversions."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,6 +93,32 @@ def test_gymnasium_makes_a_vector_environment_of_it() -> None:
         assert not (before & (terminated | truncated)).any()
         ended += int((terminated | truncated).sum())
     assert ended >= 8
+
+
+CALLS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "key": (lambda env, _: env.initial(0), "the random key is 0; expected a key of jax.random"),
+    "no action": (lambda env, state: env.transition(state, None, KEY), "action is None; expected an array (4,)"),
+    "list": (lambda env, state: env.transition(state, [0.0] * 4, KEY), "action is a list; expected an array (4,)"),
+    "long": (lambda env, state: env.transition(state, np.zeros(5), KEY), "action has shape (5,); expected (4,)"),
+    "batch": (
+        lambda env, state: env.transition(state, np.zeros((1, 4)), KEY),
+        "action has shape (1, 4); expected",
+    ),
+    "NaN": (lambda env, state: env.transition(state, ACTION * np.nan, KEY), "action is not finite: [nan, nan, nan"),
+    "state": (lambda env, _: env.transition(3, ACTION, KEY), "state is of type int; expected a FuncState"),
+    "inner state": (lambda env, state: env.observation(state.env, KEY), "state is of type EnvState; expected a Func"),
+    "no state": (lambda env, _: env.terminal(None, KEY), "state is of type NoneType; expected a FuncState"),
+    "no next state": (lambda env, state: env.reward(state, ACTION, None, KEY), "state is of type NoneType"),
+    "no info": (lambda env, state: env.transition_info(state, ACTION, None), "state is of type NoneType"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_bad_input_is_refused_in_a_line(env, one_step, call) -> None:
+    ask, expected = CALLS[call]
+    with pytest.raises(EmbodiedError) as caught:
+        ask(env, one_step[0])
+    assert str(caught.value).startswith(expected)
 
 
 def test_refusals_are_one_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,35 @@ def test_an_episode_ends_for_all_at_once(env: PettingZooEnv) -> None:
     assert len(observations) == 3
     with pytest.raises(ActionError, match=r"no agent is alive: call reset\(\)"):
         env.step({})
+
+
+KNOWN = "agent_0, agent_1, agent_2"
+ACTIONS: dict[str, tuple[Any, str]] = {
+    "none": (None, f"actions=None; expected a mapping of actions by agents: {KNOWN}"),
+    "a list": ([np.zeros(4)] * 3, "actions=[array("),
+    "a number": (3, "actions=3; expected a mapping of actions by agents"),
+    "another agent": ({"x": np.zeros(4)}, f"an action of the unknown agent 'x'; known: {KNOWN}"),
+    "a numbered agent": ({0: np.zeros(4)}, f"an action of the unknown agent 0; known: {KNOWN}"),
+    "no action": ({"agent_0": None}, "an action "),
+    "text": ({"agent_0": "left"}, "action is 'left'; expected an array of numbers in [-1, 1]"),
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_what_are_no_actions_is_refused_in_a_line(env: PettingZooEnv, name: str) -> None:
+    env.reset(seed=0)
+    actions, expected = ACTIONS[name]
+    if isinstance(actions, dict):
+        actions = dict.fromkeys(env.agents, np.zeros(4, np.float32)) | actions
+    with pytest.raises(ActionError) as caught:
+        env.step(actions)
+    assert str(caught.value).startswith(expected)
+
+
+@pytest.mark.parametrize("options", [3, "x", [], ()])
+def test_what_are_no_options_is_refused_in_a_line(env: PettingZooEnv, options: Any) -> None:
+    with pytest.raises(EmbodiedError, match=r"^options=.*; expected a mapping"):
+        env.reset(options=options)
 
 
 def test_messages(env: PettingZooEnv) -> None:

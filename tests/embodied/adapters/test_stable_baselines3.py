@@ -1,4 +1,6 @@
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +76,43 @@ def test_attributes_and_methods_are_shared_by_all_environments(core):
     env.set_options({"wind": 3})
     with pytest.raises(EmbodiedError, match="unknown reset option 'wind'"):
         env.reset()
+
+
+CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "negative seed": (lambda env: env.seed(-1), "seed=-1; expected a whole number, from 0 to 4294967295"),
+    "long seed": (lambda env: env.seed(2**40), "seed=1099511627776; expected a whole number, from 0 to 4294967295"),
+    "seed of text": (lambda env: env.seed("x"), "seed='x'; expected a whole number"),
+    "half a seed": (lambda env: env.seed(0.5), "seed=0.5; expected a whole number"),
+    "index": (lambda env: env.get_attr("num_envs", [99]), "indices=99; expected a whole number, from 0 to 3"),
+    "negative index": (lambda env: env.get_attr("num_envs", -5), "indices=-5; expected a whole number, from 0 to 3"),
+    "half an index": (lambda env: env.get_attr("num_envs", 2.5), "indices=2.5; expected a whole number, from 0 to 3"),
+    "index of text": (lambda env: env.set_attr("dump_folder", 3, "x"), "indices='x'; expected a whole number"),
+    "index of a method": (lambda env: env.env_method("world", indices=[99]), "indices=99; expected a whole number"),
+    "index of a wrapper": (lambda env: env.env_is_wrapped(Monitor, 99), "indices=99; expected a whole number"),
+    "no wrapper": (lambda env: env.env_is_wrapped(3), "wrapper_class=3; expected a class, such as Monitor"),
+    "options": (lambda env: env.set_options(3), "options=3; expected a dictionary, or a list of them"),
+    "list of options": (lambda env: env.set_options([None]), "options=[None]; expected a dictionary"),
+    "no step": (lambda env: env.step_wait(), "step_wait() before step_async(): call step_async(actions) first"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_bad_input_is_refused_in_a_line(core, call):
+    ask, expected = CALLS[call]
+    with pytest.raises(EmbodiedError) as caught:
+        ask(SB3VecEnv(core))
+    assert str(caught.value).startswith(expected)
+
+
+def test_a_step_is_waited_for_once(core):
+    env: Any = SB3VecEnv(core)
+    assert len(env.seed(2**32 - 1)) == len(env.seed()) == NUM_ENVS
+    env.seed(np.int64(3))
+    env.reset()
+    assert env.get_attr("num_envs", np.int64(1)) == [NUM_ENVS]
+    env.step(np.zeros((NUM_ENVS, 4), np.float32))
+    with pytest.raises(EmbodiedError, match=r"step_wait\(\) before step_async\(\)"):
+        env.step_wait()
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """`TorchRLEnv` with TorchRL itself."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -64,6 +66,12 @@ def test_the_same_seed_gives_the_same_episodes() -> None:
     env.set_seed(3)
     torch.testing.assert_close(env.reset()["policy"], first)
     assert not torch.allclose(first, second)
+
+
+@pytest.mark.parametrize("seed", [-1, "x", 0.5])
+def test_what_is_no_seed_is_refused_in_a_line(seed: Any) -> None:
+    with pytest.raises(EmbodiedError, match=r"seed=.*; expected a whole number, at least 0"):
+        TorchRLEnv(brief_world())._set_seed(seed)
 
 
 def test_a_reset_within_an_episode_is_refused() -> None:

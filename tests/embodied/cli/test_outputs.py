@@ -1,53 +1,83 @@
-"""Files that a command is to write are looked at before its work."""
+"""What cannot be written, or would replace what is read, is refused; what can be written is not."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from embodied.cli.outputs import check_outputs
+from embodied.cli.outputs import check_file, check_folder, check_outputs
 from embodied.errors import EmbodiedError
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    Path("folder").mkdir()
+    Path("link").symlink_to("file")
+    Path("dangling").symlink_to("folder/nothing")
+    os.link("file", "hard")
+
+
+def accepted(check, *given) -> bool:
+    try:
+        check("--out", *given)
+    except EmbodiedError as error:
+        return re.search(r"--out '.*'", str(error)) is None
+    return True
+
+
+@pytest.mark.parametrize(
+    "name", ["folder", ".", "", "file/a", "x" * 250, "x" * 300, "/dev/null/a", "nothing/../file/a/b"]
+)
+def test_what_is_no_file_is_refused(here, name):
+    assert not accepted(check_file, Path(name))
+
+
+@pytest.mark.parametrize("name", ["file", "a", "a/b/c", "link", "dangling", "x" * 200, "/dev/null"])
+def test_files_that_can_be_written_are_accepted(here, name):
+    assert accepted(check_file, Path(name), ["missing", "folder/a"])
+
+
+@pytest.mark.parametrize("name", ["file", "link", "hard", "folder/../file"])
+def test_a_file_that_is_read_is_refused_by_whatever_name(here, name):
+    assert not accepted(check_file, Path(name), ["folder/a", "file"])
+
+
+@pytest.mark.parametrize(("name", "fine"), [("folder", True), (".", True), ("a/b", True), ("file", False)])
+def test_folders(here, name, fine):
+    assert accepted(check_folder, Path(name)) == fine
+
+
+@pytest.mark.parametrize("name", ["file/a", "link", "dangling", "x" * 256, "x" * 5000, "/dev/null"])
+def test_what_is_no_folder_is_refused(here, name):
+    assert not accepted(check_folder, Path(name))
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    log: str = ""
-    model: Path | None = None
+    log: str | Path = ""
     json: Path | None = None
     picture: Path | None = None
-    out: Path | None = None
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "a.csv").write_text("1")
-    (tmp_path / "link.csv").symlink_to("a.csv")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (Settings(json=Path("folder")), "--json 'folder' is a folder; expected a file"),
-        (Settings(picture=Path("a.csv/x.png")), "--picture 'a.csv/x.png': '.*a.csv' is no folder"),
-        (Settings(json=Path("new/" + "x" * 300)), "--json 'new/x+': File name too long"),
-        (Settings(log="a.csv", json=Path("folder/../a.csv")), "--json .* is a file that this command reads"),
-        (Settings(log="a.csv", out=Path("link.csv")), "--out 'link.csv' is a file that this command reads"),
-        (Settings(model=Path("link.csv"), json=Path("a.csv")), "--json 'a.csv' is a file that this command reads"),
+        (Settings(json=Path("folder")), "--json 'folder' is a folder"),
+        (Settings(log="file", json=Path("folder/../file")), "--json .* is the same file as 'file'"),
+        (Settings(log=Path("link"), picture=Path("hard")), "--picture 'hard' is the same file as 'link'"),
     ],
 )
-@pytest.mark.usefixtures("here")
-def test_what_cannot_be_written_or_would_replace_its_input_is_refused(settings: Settings, said: str) -> None:
+def test_what_settings_say_to_write_is_looked_at(here, settings, said):
     with pytest.raises(EmbodiedError, match=said):
         check_outputs(settings)
 
 
-def test_all_else_is_left_to_those_who_write(here: Path) -> None:
-    for path in ("new/deeper/x.json", "b.csv", os.devnull):
-        check_outputs(Settings(log="a.csv", json=Path(path), out=Path("folder")))
-    assert sorted(path.name for path in here.iterdir()) == ["a.csv", "folder", "link.csv"]
+def test_words_that_name_no_file_are_no_inputs(here):
+    check_outputs(Settings(log="a.json", json=Path("a.json")))
+    check_outputs(Settings(log="folder", json=Path("folder/b.json"), picture=Path("c.png")))

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from embodied.core.episode import Episode, apply_action
+from embodied.core.episode import MOST_STEPS, Episode, apply_action
+from embodied.core.hooks import Timing
 from embodied.core.world import Control, ResetState, World
 from embodied.engines import make_engine
+from embodied.env import options
 from embodied.env.functional import FunctionalEnv
-from embodied.errors import ActionError
+from embodied.errors import ActionError, EmbodiedError
 from tests.kit.toy_tasks import Ball
 
 
@@ -61,3 +63,14 @@ def test_states_are_of_one_type_so_that_nothing_compiles_twice() -> None:
             lambda a, b: (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type), first, state
         )
         assert all(jax.tree.leaves(same)), same
+
+
+def test_time_limits_are_what_the_count_of_steps_holds() -> None:
+    class Patient(Ball):
+        timing = Timing(physics_dt=0.002, substeps=5, episode_seconds=2**31 * 0.01)
+
+    task = Patient()
+    env = FunctionalEnv(task, cast(Any, make_engine("rigid", task, 1)))
+    with pytest.raises(EmbodiedError, match=r"the time limit of .* is 2147483648 control steps.*at most 2147483647"):
+        jax.eval_shape(env.reset, jax.random.key(0))
+    assert options.MOST == MOST_STEPS == np.iinfo(np.int32).max

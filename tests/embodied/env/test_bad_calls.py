@@ -26,6 +26,7 @@ MAKE: dict[str, tuple[dict[str, Any], str]] = {
     "a number": ({"name": 3}, "the task is 3; expected a name"),
     "half an environment": ({"num_envs": 2.5}, "num_envs=2.5; expected a whole number"),
     "a million millions": ({"num_envs": 10**12}, "num_envs=1000000000000; expected at most 16,777,216"),
+    "a processor's number": ({"device": "cpu:1"}, "unknown device 'cpu:1'; expected 'cpu', 'cuda' or 'cuda:N'"),
     "a device of shapes": ({"device": "meta"}, "unknown device 'meta'; expected 'cpu', 'cuda' or 'cuda:N'"),
     "a wrapper alone": ({"wrappers": 3}, "wrappers=3; expected a list of changes of the task"),
     "no function": ({"wrappers": [3]}, "wrappers contain 3; expected functions from a task to a task"),

@@ -162,6 +162,9 @@ def test_a_log_that_cannot_be_used_says_why():
         sm.cut(Log({"joint_pos": log["joint_pos"]}), twin, 0.5, 0.5)
     with pytest.raises(CalibrationError, match="fewer than two rows"):
         sm.cut(log, twin, 0.008, 0.5)
+    channels = {name: dataclasses.replace(c, time=c.time + 1e9 * (c.time > 1)) for name, c in log.channels.items()}
+    with pytest.raises(CalibrationError, match=r"lasts 1e\+09 s, 2e\+09 windows of 0.5 s, and has \d+ rows"):
+        sm.cut(Log(channels), twin, 0.5, 0.5)
     with pytest.raises(CalibrationError, match="in 'rad'; expected N, rpm"):
         make_twin("crazyflie", log)
 

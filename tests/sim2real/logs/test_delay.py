@@ -141,6 +141,10 @@ def test_a_clock_that_is_off_and_drifts_is_found_and_corrected():
     np.testing.assert_allclose(exact.corrected(theirs).time, time, atol=1e-12)
 
 
+def jumping(one: Channel) -> Channel:
+    return dataclasses.replace(one, time=np.append(one.time[:-1], 1e9))
+
+
 def test_what_cannot_be_compared_is_said():
     rng = np.random.default_rng(0)
     first, second = two_sensors(200.0, 0.01, 0)
@@ -152,6 +156,8 @@ def test_what_cannot_be_compared_is_said():
     noise = channel(second.time, np.zeros_like(second.values), rng)
     with pytest.raises(LogError, match="no motion in common"):
         shift(dataclasses.replace(first, values=np.zeros_like(first.values)), noise)
+    with pytest.raises(LogError, match=r"channels share .* s, .* steps of .* s; up to 50000000 are compared"):
+        shift(jumping(first), jumping(second))
     with pytest.raises(LogError, match="expected at least 2 of each"):
         shift(first, second.between(50, 60))
     with pytest.raises(LogError, match=r"'a': .* too little to fit a servo to"):

@@ -266,3 +266,10 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mcap.stream_reader", None)
     with pytest.raises(LogError, match=r'need the package mcap; pip install "embodied-sim\[sim2real\]"'):
         mcap_log.read(tmp_path / "a.mcap")
+
+
+@pytest.mark.parametrize("time", [-1e300, 1e12, 1e300])
+def test_times_beyond_those_of_the_format_are_kept(time, tmp_path):
+    log = Log({"gyro": Channel(np.array([time]), np.zeros((1, 1)), ("x",))})
+    mcap_log.write(tmp_path / "a.mcap", log)
+    assert_same_log(mcap_log.read(tmp_path / "a.mcap"), log)

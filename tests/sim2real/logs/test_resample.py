@@ -46,6 +46,12 @@ def test_resampling_commutes_with_parts(seed, rate):
     assert part.metadata == log.metadata
 
 
+def test_more_rows_than_memory_holds_are_refused():
+    gyro = Channel(np.array([0.0, 1e9]), np.zeros((2, 3)), XYZ)
+    with pytest.raises(LogError, match=r"lasts 1e\+09 s, 2e\+11 rows at 200 rows/s; up to 50000000 are made"):
+        resample(Log({"gyro": gyro}), 200.0)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_on_the_grid_stay_as_they_are(seed):
     rng = np.random.default_rng(seed)

@@ -107,15 +107,20 @@ def test_a_csv_of_a_person_is_read(tmp_path):
         ("time,gyro\n", "columns 'gyro'; expected 'channel.column'"),
         ("time,gyro.\n", "columns 'gyro.'; expected"),
         ("time,gyro.x\n0,1\n1,one\n", "row 3, column 'gyro.x' holds 'one'; expected a number$"),
+        ("time,gyro.x\n0,1\n1,1_0\n", "row 3, column 'gyro.x' holds '1_0'; expected a number$"),
+        ("time,gyro.x\n0,\u0661\u0662\n", "row 2, column 'gyro.x' holds '\u0661\u0662'; expected a number$"),
+        ("time,gyro.x\n0,\uff11\n", "row 2, column 'gyro.x' holds '\uff11'; expected a number$"),
+        ("time,gyro.x\n1_0,1\n", "row 2, column 'time' holds '1_0'; expected a number, s"),
         ("time,gyro.x\n12:00,1\n", "row 2, column 'time' holds '12:00'; expected a number, s since some start"),
         ("time,gyro.x\n0,1,2\n", "row 2 has 3 cells; the header has 2"),
         ("time,gyro.x,gyro.y\n0,1,1\n1,2,\n", "row 3, column 'gyro.y' is empty while other columns of 'gyro' are not"),
-        ("time,gyro.x\n1,1\n0,1\n", r"channel 'gyro': .*runs backwards at row 1: .*0\.0"),
-        ("time,gyro.x\n,1\n", "channel 'gyro': .*time is not finite"),
+        ("time,gyro.x\n1,1\n0,1\n", r"channel 'gyro': .*runs backwards at row 1: 0\.0 s$"),
+        ("time,gyro.x\n,1\n", "channel 'gyro': .*time is not finite or runs backwards at row 0: nan s$"),
+        ("time,gyro.x\n0,1\ninf,1\n", "channel 'gyro': .*time is not finite or runs backwards at row 1: inf s$"),
     ],
 )
 def test_wrong_csv_is_named(text, said, tmp_path):
-    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
     with pytest.raises(LogError, match=said) as caught:
         read_log(tmp_path / "a.csv")
     assert "a.csv" in str(caught.value)

@@ -87,7 +87,7 @@ def test_the_twin_has_the_blocks_where_they_were_found(taken: Taken) -> None:
     np.testing.assert_allclose(buffer.reset_states.qpos[:, first : first + 3], [blocks[0].position] * 3, atol=1e-6)
     goals = np.asarray(buffer.reset_states.task_state.goal)
     assert len(np.unique(goals[:, 0])) == 3, "what the picture does not show is drawn as ever"
-    with pytest.raises(EmbodiedError, match="no block lies anywhere in Push.* its free joints: object"):
+    with pytest.raises(EmbodiedError, match=r"no block lies anywhere in Push.* its free joints: object"):
         initial_states(task, blocks, {}, 3)
     with pytest.raises(EmbodiedError, match="has no free joint 'cup'; it has object"):
         initial_states(task, blocks, {"cup": blocks[0].block.name}, 3)
