@@ -26,6 +26,7 @@ from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured.actor import StructuredActor
 
+MOST_NUMBERS = 1_000_000  # of an observation
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """Kind of a stored policy by its architecture."""
 SQUASHED = "squashed-mlp"
@@ -240,7 +241,11 @@ class Policy:
         if not is_number(meta["clip"]) or not meta["clip"] > 0:
             raise ValueError(f"its clip is {meta['clip']!r}; expected a positive number")
         size, actions = meta["observation_size"], meta["action_size"]
-        _require_sizes({"observation_size": size, "action_size": actions, "hidden": meta["hidden"]}, tensors)
+        largest = max((side for tensor in tensors.values() for side in tensor.shape), default=0)
+        _require_sizes({"hidden": meta["hidden"]}, largest)
+        # A structured actor has the same tensors for bodies and swarms of all sizes.
+        most = MOST_NUMBERS if meta["kind"] in STRUCTURED_ACTORS else largest
+        _require_sizes({"observation_size": size, "action_size": actions}, most)
         actor: GaussianActor | SquashedActor | StructuredActor
         if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:
             if "structure" not in meta:
@@ -256,17 +261,16 @@ class Policy:
         return cls(network.to(tensors["observation_mean"].device), config, meta["group"])
 
 
-def _require_sizes(sizes: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Refuse sizes that no tensor has, before a network of them fills the memory.
+def _require_sizes(sizes: Mapping[str, Any], largest: int) -> None:
+    """Refuse sizes above those that tensors have, before a network of them fills the memory.
 
     Raises:
         ValueError: there is one; names it.
     """
-    largest = max((side for tensor in tensors.values() for side in tensor.shape), default=0)
     for name, value in sizes.items():
         for side in value if isinstance(value, list | tuple) else [value]:
             if not isinstance(side, int) or isinstance(side, bool) or not 1 <= side <= largest:
-                raise ValueError(f"its {name} is {shown(value)}; its largest tensor is of size {largest}")
+                raise ValueError(f"its {name} is {shown(value)}; expected whole numbers from 1 to {largest}")
 
 
 class RememberingPolicy:

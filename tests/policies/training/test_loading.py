@@ -240,11 +240,14 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "resolution": ({"policy": {"cameras": ["track"]}}, "its resolution='none'; expected"),
     "clip": ({"policy": {"clip": None}}, "its clip is None; expected a positive number"),
     "size": ({"policy": {"observation_size": "x"}}, "cannot be rebuilt from checkpoint"),
-    "negative size": ({"policy": {"observation_size": -(2**63)}}, "its observation_size is -9223372036854775808; its"),
-    "large size": ({"policy": {"action_size": 10**9}}, "its action_size is 1000000000; its largest tensor is of size"),
+    "negative size": (
+        {"policy": {"observation_size": -(2**63)}},
+        "its observation_size is -9223372036854775808; expected",
+    ),
+    "large size": ({"policy": {"action_size": 10**9}}, "its action_size is 1000000000; expected whole numbers from 1"),
     "layers": (
         {"policy": {"hidden": [64, 10**400]}},
-        r"its hidden is \[64, 1000+\.\.\.; its largest tensor is of size",
+        r"its hidden is \[64, 1000+\.\.\.; expected whole numbers from 1",
     ),
     "memory": ({"policy": {"kind": "gru", "memory": 10**400}}, "cannot be rebuilt from checkpoint"),
     "kind": ({"policy": {"kind": []}}, "cannot be rebuilt from checkpoint"),
