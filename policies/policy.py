@@ -26,9 +26,11 @@ from policies.networks.recurrent import HiddenState, RecurrentActor
 from policies.networks.squashed import SquashedActor
 from policies.networks.structured.actor import StructuredActor
 
-MOST_NUMBERS = 1_000_000  # of an observation
 KINDS = {architecture: f"gaussian-{architecture}" for architecture in Architecture}
 """Kind of a stored policy by its architecture."""
+ANY_SIZE = (KINDS[Architecture.PARTS], KINDS[Architecture.ENTITIES], *STRUCTURED_ACTORS)
+"""Kinds whose tensors are the same for bodies and swarms of all sizes."""
+MOST_NUMBERS = 1_000_000  # of an observation
 SQUASHED = "squashed-mlp"
 """Kind of a stored policy whose actions a hyperbolic tangent bounds."""
 
@@ -243,8 +245,7 @@ class Policy:
         size, actions = meta["observation_size"], meta["action_size"]
         largest = max((side for tensor in tensors.values() for side in tensor.shape), default=0)
         _require_sizes({"hidden": meta["hidden"]}, largest)
-        # A structured actor has the same tensors for bodies and swarms of all sizes.
-        most = MOST_NUMBERS if meta["kind"] in STRUCTURED_ACTORS else largest
+        most = MOST_NUMBERS if meta["kind"] in ANY_SIZE else largest
         _require_sizes({"observation_size": size, "action_size": actions}, most)
         actor: GaussianActor | SquashedActor | StructuredActor
         if (structured := STRUCTURED_ACTORS.get(meta["kind"])) is not None:

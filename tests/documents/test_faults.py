@@ -57,6 +57,17 @@ def test_a_fault_that_not_every_run_latches_is_documented_as_unseen() -> None:
     assert documented() == unseen
 
 
+def test_nothing_latches_without_a_fault_in_twenty_five_minutes_of_each_robot() -> None:
+    found = result("false-alarms")
+    assert found["alarms"] == 0
+    minutes: dict[str, float] = {}
+    for name, row in found["results"].items():
+        task = name.partition(", ")[0]
+        minutes[task] = minutes.get(task, 0.0) + row["minutes"]
+    assert len(minutes) == 4
+    assert min(minutes.values()) >= 25
+
+
 def test_a_fall_that_nothing_latches_is_of_an_unseen_fault() -> None:
     falls = {name for robot in ROBOTS for name, row in rows(robot).items() if row["unlatched_falls"]}
     assert falls <= documented().keys()
