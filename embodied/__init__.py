@@ -7,9 +7,11 @@
 This package is mechanism: it knows no particular robot, task or algorithm. Content joins through the registry.
 """
 
+import _thread
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -86,6 +88,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+AGAIN = 0.05  # s until an interrupt that was lost is sent again
 LIBRARIES_OWN = ("JAX_", "XLA_", "TORCH_")
 """How names of variables begin that libraries read."""
 
@@ -102,9 +105,20 @@ def _on_uncaught(kind: type[BaseException], error: BaseException, traceback: Tra
         sys.__excepthook__(kind, error, traceback)
 
 
+def _on_unraisable(unraisable: Any) -> None:
+    """Let a Ctrl-C that came in a callback, such as JAX's of the garbage collector, come once more outside of it."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        again = threading.Timer(AGAIN, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 # `python -m embodied.COMMAND`, being looked up, or the command `embodied`; other programs keep their hook.
 if sys.argv[:1] == ["-m"] or Path("".join(sys.argv[:1])).name == "embodied":
     sys.excepthook = _on_uncaught
+    sys.unraisablehook = _on_unraisable
 
 
 if TYPE_CHECKING:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,13 @@ ZERO = ("swarm/hover", "--policy=zero", "--episodes=4")
 
 
 IMPORTS = "import embodied, mujoco"  # and next to nothing else
+
+
+def test_ctrl_c_in_a_callback_that_cannot_raise_comes_once_more(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        embodied._on_unraisable(SimpleNamespace(exc_type=KeyboardInterrupt))
+        time.sleep(5)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("variable", ["JAX_ENABLE_X64", "JAX_NUM_CPU_DEVICES", "TORCH_LOGS"])
