@@ -59,9 +59,8 @@ class Training:
         """A final figure over the runs that came to their end, for each task of a suite; None: none has it."""
         results = [result for run in self.runs if (result := run.result)]
         of_tasks = [[row for row in result.get("results") or [result] if not row.get("held_out")] for result in results]
-        if not all(
-            is_number(row.get(measure)) for rows in of_tasks for row in rows
-        ):  # what a suite has for the whole alone
+        # What a suite has for the whole alone is no figure of its tasks.
+        if not all(is_number(row.get(measure)) for rows in of_tasks for row in rows):
             of_tasks = [[result] for result in results if is_number(result.get(measure))]
         scores = [[row[measure] for row in rows] for rows in of_tasks]
         return aggregate(scores) if scores else None

@@ -197,9 +197,8 @@ def _of_another_version(run: Run, difference: str) -> RunError:
     """Error for a run whose config is not of this version."""
     words = f"python -m embodied.train {run.task}"
     cameras = run.config.get("cameras")
-    if (
-        isinstance(cameras, list) and cameras and all(isinstance(name, str) for name in cameras)
-    ):  # policies from images are not rebuilt by other versions
+    # Policies from images are not rebuilt by other versions.
+    if isinstance(cameras, list) and cameras and all(isinstance(name, str) for name in cameras):
         again = (
             f"begin a new run: {words} --algorithm {run.config.get('algorithm', 'svea')} --cameras {' '.join(cameras)}"
         )
